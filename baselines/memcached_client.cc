@@ -31,7 +31,7 @@ kv::OpStatus status_of(memcached_return_t code) {
       return kv::OpStatus::ok;
     case MEMCACHED_NOTFOUND:
       return kv::OpStatus::not_found;
-    case MEMCACHED_NOTSTORED:  // only in reply to `add`
+    case MEMCACHED_NOTSTORED:  // the server sends this in reply to `add` only
       return kv::OpStatus::exists;
     case MEMCACHED_TIMEOUT:
       return kv::OpStatus::timeout;

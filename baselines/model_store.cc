@@ -231,8 +231,8 @@ std::string_view ModelStore::kept_text(const std::byte* message, std::uint32_t l
 
 Nanos ModelStore::work_cpu(const fabric::CpuCosts& costs, const Table& table,
                            const ParsedRequest& request) const {
-  // The value's size: beyond_echo() was measured with small values, so copying the value is charged in
-  // addition.
+  // Size of the value that is copied. Copying is charged in addition, because beyond_echo() was measured with
+  // small values.
   std::uint32_t value = brings_value(request.op) ? request.value_size : settings_.config.value_size;
   if (const auto item = table.find(std::string(request.key_text));
       request.op == OpKind::get && item != table.end())

@@ -21,7 +21,7 @@ RedisConnection::RedisConnection(Reactor& reactor, Address address, ConnectionCo
 RedisConnection::~RedisConnection() { close(); }
 
 void RedisConnection::close() {
-  if (context_ != nullptr) redisAsyncFree(context_);  // calls on_cleanup
+  if (context_ != nullptr) redisAsyncFree(context_);  // redisAsyncFree() calls on_cleanup()
 }
 
 bool RedisConnection::open() {

@@ -11,8 +11,8 @@ caches. Finally, strace counts the system calls of a shorter run; the table has 
 
 Servers: from PATH, or memcached as installed by ./loch; memcached -t 1, and Redis without persistence.
 Requests: GETs and PUTs of present keys, 24 bytes of key, 10 of value, in random order. Echo servers: one epoll, 16 and
-64 bytes; and two that no model is charged with: one that asks for room before each answer and sends in its next pass
-(as Redis did before 3.0), and one with a blocking thread for each connection.
+64 bytes; and two for comparison only: one that waits for EPOLLOUT before each answer (as Redis did before 3.0), and one
+with a blocking thread for each connection.
 
   ninja -C build/release server_work_load && baselines/server_work.py
 """

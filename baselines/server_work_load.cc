@@ -5,8 +5,8 @@
 //   server_work_load echo PORT [at-once|second-pass|threads]
 //     answers the bytes of each receive with 10 bytes. at-once: one epoll, level-triggered; a readable
 //     connection is received from and answered. second-pass: after receiving, registers for EPOLLOUT
-//     (epoll_ctl), and answers in the next pass (epoll_ctl again), as Redis did before its version 3.0.
-//     threads: a blocking thread for each connection.
+//     (epoll_ctl), and answers when epoll_wait reports it (epoll_ctl again), as Redis did before its
+//     version 3.0. threads: a blocking thread for each connection.
 //   server_work_load load PORT CONNECTIONS REQUESTS REQUEST_BYTES REPLY_BYTES FILE
 //     sends the requests of FILE, all of one length, in turn, with one outstanding request on each
 //     connection; prints the number of replies, the seconds that they took, and the last reply.

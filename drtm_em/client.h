@@ -26,7 +26,7 @@ class DrtmClient final : public kv::Client {
                                                   fabric::OpStats* stats) const;
   [[nodiscard]] coro::Task<kv::OpResult> update(kv::Key key, fabric::OpStats* stats);
   [[nodiscard]] coro::Task<kv::OpResult> add_twice(Address item, fabric::OpStats* stats);
-  // Adds one to the item's state; `is_done` says whether it is known to be added.
+  // Adds one to the item's state; `is_done` says whether the addition is known to have been executed.
   [[nodiscard]] static coro::Task<void> add(DrtmClient* self, Address item, fabric::OpStats* stats,
                                             bool* is_done);
   [[nodiscard]] coro::Task<bool> add_by_write(Address item, fabric::OpStats* stats);
@@ -41,7 +41,7 @@ class DrtmClient final : public kv::Client {
   const Settings& settings_;
   fabric::Worker& worker_;
   WorkerState& own_;
-  fabric::LocalSlice landing_;  // landing buffer for one item
+  fabric::LocalSlice landing_;  // local buffer into which an item is READ
   fabric::LocalSlice word_;
   std::uint64_t lock_word_;  // state word that marks an item as locked by this client
 };

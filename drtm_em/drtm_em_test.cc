@@ -1,4 +1,4 @@
-// Tests DrTM-em on sim and shm.
+// Tests DrTM-em on the simulator and on shared memory.
 #include <gtest/gtest.h>
 
 #include <memory>

@@ -16,7 +16,7 @@ namespace loch::drtm {
 constexpr std::string_view items_region = "drtm-em.items";
 // region with room for one item per window slot (outstanding operation), into which GETs READ
 constexpr std::string_view landing_region = "drtm-em.landing";
-// One word for each window slot (outstanding operation), where READs of an item's state word land.
+// One word for each window slot (outstanding operation), into which an item's state word is READ.
 constexpr std::string_view words_region = "drtm-em.words";
 
 // State that all outstanding operations of a client worker share; used only by its thread.

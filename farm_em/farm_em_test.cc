@@ -1,4 +1,4 @@
-// Tests FaRM-em and FaRM-em-var on sim and shm.
+// Tests FaRM-em and FaRM-em-var on the simulator and on shared memory.
 #include <gtest/gtest.h>
 
 #include <memory>

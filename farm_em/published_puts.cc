@@ -1,7 +1,7 @@
 // PUT as published (HERD 2014, section 5.1): the client WRITEs value and key over UC into a slot that a
 // server worker polls; the worker zeroes the slot's last word and WRITEs one byte back.
 //
-//   slot    | unused | value | key |     the server polls the key's last word, here a hash, never 0
+//   slot    | unused | value | key |     the server polls the key's last word (keys are hashes, never 0)
 //   reply   | 1 | 0 0 0 0 0 0 0 |        zeroed by the client before each request
 //
 // Known fault F1 (docs/protocols/farm-em.md): requests cannot be told apart. A lost request or reply is never

@@ -1,4 +1,5 @@
-// A client of HERD: WRITEs a request into its slot at the server, and waits for the datagram with the reply.
+// A client of HERD: WRITEs a request into its request slot at the server, and waits for the datagram with the
+// reply.
 #include "herd_em/client.h"
 
 #include <algorithm>

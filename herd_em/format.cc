@@ -1,4 +1,4 @@
-// Writes requests into slots and reads them back, for each layout and variant.
+// Writes requests into request slots and reads them back, for each layout and variant.
 #include "herd_em/format.h"
 
 #include "common/base/check.h"
@@ -81,7 +81,8 @@ SlotFormat::PartsOfAll SlotFormat::parts_of(const fabric::Region& region) const 
     if (brings_value(op)) its.value = value_at() - its.start;
     its.is_kept = has_trailer && arrival(op) == rpc::Arrival::by_check && its.body <= rpc::most_kept_body &&
                   !region.elision().on();
-    // Slots and regions begin with whole words.
+    // Regions and request slots begin at word boundaries, so a key at an offset divisible by 8 lies in whole
+    // words.
     its.is_key = its.body == keyhash_bytes && its.key == 0 && slot_bytes % 8 == 0 && its.start % 8 == 0;
   }
   return all;

@@ -57,33 +57,35 @@ struct SlotFormat {
     return body_bytes(op) + (has_trailer ? rpc::trailer_bytes : 0);
   }
   [[nodiscard]] std::uint32_t largest() const { return message_bytes(Op::put); }
-  // How the server tells that a message with a trailer has arrived as a whole.
+  // How the server tells that a message with a trailer (last word, with number and checksum) has arrived as a
+  // whole.
   [[nodiscard]] rpc::Arrival arrival(Op op) const {
     const bool is_one_line = places_lines && message_bytes(op) <= line;
     return checks && !is_one_line ? rpc::Arrival::by_check : rpc::Arrival::by_trailer;
   }
-  // Offset in the slot of the request's first byte.
+  // Offset in the request slot of the request's first byte.
   [[nodiscard]] std::uint32_t start(Op op) const {
     return is_right_aligned() ? slot_bytes - message_bytes(op) : 0;
   }
   [[nodiscard]] std::uint32_t word_at() const { return is_right_aligned() ? slot_bytes - 8 : keyhash_bytes; }
   [[nodiscard]] bool is_right_aligned() const { return has_trailer || layout == Layout::y2014; }
 
-  // Writes a request into the slot at offset `slot` of the region.
+  // Writes a request into the request slot at offset `slot` of the region.
   void write(fabric::Region& region, std::uint64_t slot, Op op, KeyHash key, const std::byte* value,
              std::uint16_t sequence) const;
   // Sets the attempt number in a written request, so that its polled word differs from that of earlier
   // attempts.
   void set_attempt(fabric::Region& region, std::uint64_t slot, std::uint8_t attempt) const;
 
-  // Whether `word`, which polling has read from the slot, shows that a request has arrived as a whole.
+  // Whether `word`, which polling has read from the request slot, shows that a request has arrived as a
+  // whole.
   [[nodiscard]] bool is_here(const fabric::Region& region, std::uint64_t slot, std::uint64_t word) const;
   struct Request {
     Op op = Op::none;
     KeyHash key;
     std::uint16_t sequence = 0;
   };
-  // Reads a request from its slot, and copies the stored bytes of a PUT's value to `value`.
+  // Reads a request from its request slot, and copies the stored bytes of a PUT's value to `value`.
   [[nodiscard]] Request read(const fabric::Region& region, std::uint64_t slot, std::uint64_t word,
                              std::byte* value) const;
   // A private copy of a request, without its trailer, made after the checksum in the trailer has matched. If
@@ -92,12 +94,12 @@ struct SlotFormat {
     Op op = Op::none;
     std::array<std::byte, rpc::most_kept_body> body;
   };
-  // Where the parts of an operation's request lie, which a server computes once: `start` from the slot's
-  // first byte on, the others from the request's first byte on.
+  // Where the parts of an operation's request lie, which a server computes once: `start` from the request
+  // slot's first byte on, the others from the request's first byte on.
   struct Parts {
     std::uint32_t start = 0, body = 0, key = 0, value = 0;
-    bool is_kept = false;  // whether keep_if_here() keeps such requests of the region
-    bool is_key = false;   // whether the body is a key alone, which lies in whole words of the slot
+    bool is_kept = false;  // whether keep_if_here() makes a copy of a request of this operation
+    bool is_key = false;   // whether the body is a key alone, which lies in whole words of the request slot
   };
   using PartsOfAll = std::array<Parts, ops>;  // by operation
   [[nodiscard]] PartsOfAll parts_of(const fabric::Region& region) const;
@@ -123,7 +125,7 @@ struct SlotFormat {
     if (brings_value(kept.op)) std::memcpy(value, kept.body.data() + its.value, kept_bytes);
     return request;
   }
-  // Published layouts: marks the slot as free.
+  // Published layouts: marks the request slot as free.
   void clear(fabric::Region& region, std::uint64_t slot) const;
 
  private:

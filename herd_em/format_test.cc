@@ -56,8 +56,8 @@ TEST_F(Format, WhatIsWrittenIsRead) {
         f.slot_bytes = layout == Layout::y2014 ? 1024 : 192;
         std::vector<std::byte> value(size, std::byte{7}), read(size);
         std::uint16_t sequence = 41;
-        // A GET after a PUT in the same slot must not be taken for a PUT because of the length that the PUT
-        // left there.
+        // A GET after a PUT in the same request slot must not be taken for a PUT because of the length that
+        // the PUT left there.
         for (const Op op : {Op::put, Op::get, Op::remove, Op::get, Op::put}) {
           const std::uint64_t slot = std::uint64_t{f.slot_bytes} * 2;
           const KeyHash key{0x1122334455667788, 0x99AABBCCDDEEFF01};
@@ -111,7 +111,7 @@ TEST_F(Format, ARequestOfSeveralLinesIsHereWhenItsCheckFits) {
 }
 
 // Known fault Q3 (docs/protocols/herd.md): the published server takes a keyhash with a low byte of 0 for an
-// empty slot.
+// empty request slot.
 TEST_F(Format, AZeroKeyhashIsNotSeen) {
   const SlotFormat f = format(Layout::y2014, false, 32);
   f.write(*region_, 0, Op::get, {1, 0x1200}, nullptr, 0);

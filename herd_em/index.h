@@ -34,14 +34,14 @@ class Index {
     friend bool operator==(const Place&, const Place&) = default;
   };
 
-  // `buckets` is a power of two. A slot has 48 bits for the log offset if tags have up to 16 bits, and 40 if
-  // tags have 17 to 23 bits.
+  // `buckets` is a power of two. A slot of a bucket has 48 bits for the log offset if tags have up to 16
+  // bits, and 40 if tags have 17 to 23 bits.
   Index(std::uint64_t buckets, std::uint32_t tag_bits, Eviction eviction);
 
   void prefetch(KeyHash key) const { __builtin_prefetch(&buckets_[key.bucket(home_buckets_)]); }
 
-  // Finds a slot that has the key's tag, in the key's bucket or in a bucket chained to that one, and for
-  // whose log offset `matches(offset)` is true; nullopt if there is none.
+  // Finds a slot that has the key's tag (part of its hash), in the key's bucket or in a bucket chained to
+  // that one, and for whose log offset `matches(offset)` is true; nullopt if there is none.
   template <typename Matches>
   [[nodiscard]] std::optional<Place> find(KeyHash key, Matches&& matches) const {
     const std::uint64_t tag = key.tag(tag_bits_);
@@ -54,8 +54,8 @@ class Index {
     }
     return std::nullopt;
   }
-  // The log offset in the first slot with the key's tag, even if the slot holds another key; nullopt if
-  // there is no such slot.
+  // The log offset in the first slot with the key's tag (part of its hash), even if the slot holds another
+  // key; nullopt if there is no such slot.
   [[nodiscard]] std::optional<std::uint64_t> first_offset(KeyHash key) const {
     const std::uint64_t tag = key.tag(tag_bits_);
     for (std::uint64_t at = key.bucket(home_buckets_); at != nowhere; at = behind(at)) {
@@ -65,7 +65,7 @@ class Index {
     }
     return std::nullopt;
   }
-  // The first slot with the key's tag, even if it holds another key.
+  // The first slot with the key's tag (part of its hash), even if it holds another key.
   [[nodiscard]] std::optional<Place> first_with_tag(KeyHash key) const {
     return find(key, [](std::uint64_t) { return true; });
   }
@@ -73,8 +73,8 @@ class Index {
     return offset_of(buckets_[place.bucket][place.way]);
   }
   void set(KeyHash key, Place place, std::uint64_t offset);
-  // Calls `visit` for each used slot with two numbers: the slot's bucket (in store mode, the first bucket of
-  // its chain) and the log offset that the slot holds.
+  // Calls `visit` for each used slot of the index with two numbers: the slot's bucket (in store mode, the
+  // first bucket of its chain) and the log offset that the slot holds.
   template <typename Visit>
   void visit(Visit&& visit) const {
     for (std::uint64_t home = 0; home < home_buckets_; ++home) {

@@ -31,7 +31,7 @@ struct KeyHash {
 static_assert(sizeof(KeyHash) == keyhash_bytes);
 
 // Hashes a key. `never_zero`: the second word's low byte is never 0 (so that no request looks like an empty
-// slot, known fault Q3 in docs/protocols/herd.md).
+// request slot, known fault Q3 in docs/protocols/herd.md).
 [[nodiscard]] inline KeyHash hash_of(kv::Key key, bool never_zero) {
   const XXH128_hash_t hash = XXH3_128bits(key.data, key.size);
   KeyHash out{hash.high64, hash.low64};

@@ -235,9 +235,9 @@ std::vector<kv::Fix> open_holes(const kv::Options& options) {
 }
 
 // The holes (known faults) that a test can find while all other holes are closed. Q3 (a keyhash that looks
-// like an empty slot, docs/protocols/herd.md) is missing: the fixes of Q1 (a repeated PUT is executed again)
-// and Q5 (an incomplete request is executed) add a last word with number and checksum to requests, which
-// removes Q3 as well.
+// like an empty request slot, docs/protocols/herd.md) is missing: the fixes of Q1 (a repeated PUT is executed
+// again) and Q5 (an incomplete request is executed) add a last word with number and checksum to requests,
+// which removes Q3 as well.
 std::vector<kv::Hole> single_holes() {
   const auto all_but = [](const char* open) {
     std::map<std::string, std::string> options = {{"herd.variant", "published"}};

@@ -82,8 +82,9 @@ bool Partition::put(KeyHash key, const std::byte* value, std::uint32_t length, s
   return true;
 }
 
-// Begins with the entry that was prefetched last, which is nearly always the key's own, so that the bucket
-// need not be searched again. An entry that the index holds is its key's only one.
+// Looks first at the entry that was prefetched last, which is nearly always the key's own, so that the bucket
+// need not be searched again. If it has the key, the search is over, because the index holds at most one
+// entry of a key.
 std::optional<std::uint32_t> Partition::get(KeyHash key, std::byte* out) {
   if (prefetched_ == no_offset) [[unlikely]]
     return get_by_search(key, out);

@@ -26,10 +26,11 @@ struct PartitionShape {
   Eviction eviction = Eviction::oldest;
   bool is_lossless = false;
   LogDefects log;
-  // Known-bad variant: a PUT compares its key only with that of the first slot that has the key's tag. If
-  // that slot holds another key, the PUT inserts an entry, even if a later slot holds the key.
+  // Known-bad variant: a PUT compares its key only with that of the first index slot that has the key's tag
+  // (part of its hash). If that slot holds another key, the PUT inserts an entry, even if a later slot holds
+  // the key.
   bool inserts_by_first_tag = false;
-  // Known-bad variants in store mode: the log wraps around, slots are evicted, or the space of removed
+  // Known-bad variants in store mode: the log wraps around, index slots are evicted, or the space of removed
   // entries is never reused.
   bool wraps_in_store_mode = false, evicts_in_store_mode = false, keeps_replaced = false;
 };
@@ -54,11 +55,11 @@ class Partition {
   bool remove(KeyHash key);
 
   // An operation has two cache misses. prefetch_bucket() prefetches the key's bucket; prefetch_entry(), once
-  // the bucket is cached, the log entry of the first slot with the key's tag.
+  // the bucket is cached, the log entry of the first index slot with the key's tag (part of its hash).
   void prefetch_bucket(KeyHash key) const { index_.prefetch(key); }
   void prefetch_entry(KeyHash key);
 
-  // Violated invariants, one line each: a key with two slots or in a wrong bucket, leaked log space.
+  // Violated invariants, one line each: a key with two index slots or in a wrong bucket, leaked log space.
   [[nodiscard]] std::vector<std::string> audit() const;
   [[nodiscard]] const PartitionCounts& counts() const { return counts_; }
 

@@ -59,14 +59,16 @@ TEST(Log, AnUnderflowingWrapLosesWhatLiesBeyondTheEnd) {
   const auto value = bytes_of(1, 40);
   std::vector<std::byte> read(40);
   log.read_value(log.append({{1, 1}, 40, 40}, value.data()), read.data(), 40);
-  // offset 64: the defect affects only entries at offsets from 104 on
+  // The entry at offset 64 is stored well: the defect, by which bytes beyond the end of the memory are lost,
+  // affects only entries at offsets from 104 on.
   log.append({{2, 2}, 40, 40}, value.data());
-  // This entry, at offset 128, fits at bytes 24 to 88 of the log's memory, so that the defect does no harm.
+  // This entry, at offset 128, fits at bytes 24 to 88 of the log's memory, so that the defect (bytes beyond
+  // the memory's end are lost) does no harm.
   log.read_value(log.append({{3, 3}, 40, 40}, value.data()), read.data(), 40);
   EXPECT_EQ(read, value);
   const auto other = bytes_of(2, 40);
-  // This entry begins at byte 88 of the log's memory; the defect loses its bytes from 104 on instead of
-  // wrapping them around.
+  // This entry begins at byte 88 of the log's 104 bytes of memory; the defect loses what lies beyond the end
+  // instead of wrapping it around.
   log.read_value(log.append({{4, 4}, 40, 40}, other.data()), read.data(), 40);
   EXPECT_NE(read, other);
 }

@@ -46,8 +46,8 @@ bool Server::has_request(std::uint32_t slot, std::uint64_t word) const {
   return settings_.format.is_here(slots_, slot_at(slot), word);
 }
 
-// A GET of which nothing but its key has to be looked at is handled here, as most requests are; all others
-// are left to is_any_ready(), which does the same.
+// Whether the request slot holds a complete new request. Checks a GET here, since most requests are GETs: its
+// body is the key alone. Leaves other operations and the published layouts to is_any_ready().
 bool Server::is_ready(void* self, std::uint32_t slot, std::uint64_t word) {
   auto* server = static_cast<Server*>(self);
   const rpc::Trailer trailer = rpc::Trailer::unpack(word);
@@ -84,8 +84,8 @@ void Server::advance(std::uint32_t slot) {
   if (next == slot % settings_.config.window) next = next + 1 == settings_.config.window ? 0 : next + 1;
 }
 
-// Fetches the request that polling has just found complete, if polling has kept a copy of it and the slot has
-// not changed since. Returns false if it did nothing.
+// Fetches the request that polling has just found complete, if polling has kept a copy of it and the request
+// slot has not changed since. Returns false if it did nothing.
 [[gnu::always_inline]] inline bool Server::fetch_kept(std::uint32_t slot, Request& into) {
   if (whole_word_ == 0 || slot != whole_slot_ || kept_.op == Op::none || settings_.rules.trusts_first_look ||
       fabric::load_word(slots_.at(slot_at(slot) + word_at_)) != whole_word_)
@@ -111,8 +111,8 @@ bool Server::fetch(std::uint32_t slot, Request& into) {
   if (!was_whole && !has_polled_request(slot, word)) return false;
   into.slot = slot;
   if (into.what = format.read(slots_, at, word, into.value.data()); format.has_trailer) {
-    // The client may have given up and overwritten the slot with its next request during the copy, so check
-    // again.
+    // The client may have given up and overwritten the request slot with its next request during the copy, so
+    // check again.
     if (!settings_.rules.trusts_first_look && !format.is_here(slots_, at, word)) return false;
     duplicates_.looked_at(slot, word);
   } else {
@@ -123,7 +123,7 @@ bool Server::fetch(std::uint32_t slot, Request& into) {
   return true;
 }
 
-// Fetches requests in one pass over the slots, starting at `first`, until the batch is full.
+// Fetches requests by looking once at each request slot, starting at `first`, until the batch is full.
 void Server::collect(std::uint32_t first) {
   collected_ = 0;
   const auto slots = static_cast<std::uint32_t>(senders_.size());
@@ -135,8 +135,9 @@ void Server::collect(std::uint32_t first) {
   start_ = slot;
 }
 
-// collect() of a batch of one request, which polling has mostly kept. Returns whether there is one.
-// Of a GET as in is_ready() the rest of fetch_kept() need not be asked.
+// Fetches one request, of which polling has mostly kept a copy; returns false if there is none. A GET that
+// is_ready() has checked is taken from the copy without the further checks of fetch_kept(); all other
+// requests are left to collect().
 bool Server::collect_one(std::uint32_t first) {
   if (first_key_ == nullptr || whole_word_ == 0 || first != whole_slot_ || kept_.op != Op::get ||
       fabric::load_word(first_key_ + first * std::uint64_t{slot_bytes_} + keyhash_bytes) != whole_word_)
@@ -163,7 +164,8 @@ coro::Task<void> Server::run(fabric::Worker& worker) {
   is_charged_ = charges_ != Charges{};
   parts_ = s.format.parts_of(slots_);
   const SlotFormat::Parts& get = parts_[static_cast<std::size_t>(Op::get)];
-  // The trailer of such a request follows its key.
+  // If these conditions hold, a GET consists of its key and, directly behind it, its trailer (number and
+  // checksum).
   if (get.is_kept && get.is_key && s.rules.scans_all && !s.rules.trusts_first_look &&
       get.start + keyhash_bytes == word_at_)
     first_key_ = slots_.at(first_slot_ + get.start);
@@ -226,7 +228,8 @@ coro::Task<void> Server::serve_by_pipeline(fabric::Worker& worker, fabric::Watch
   }
 }
 
-// The three stages of the pipeline, the last one first.
+// leave_pipeline(), go_to_entry() and enter_pipeline() are the three stages of the pipeline, the last one
+// first.
 void Server::leave_pipeline() {
   if (!has_entry_) return;
   answer(*at_entry_);
@@ -246,8 +249,8 @@ void Server::enter_pipeline() {
   has_bucket_ = true;
 }
 
-// Moves all requests in the pipeline on by one stage, and takes the one that was fetched (`has_new`) into it,
-// where no step takes charged CPU time.
+// Moves all requests in the pipeline on by one stage and, if `has_new`, puts the newly fetched request into
+// the first stage. For fabrics on which no step is charged CPU time.
 void Server::move_on(bool has_new) {
   leave_pipeline();
   if (has_bucket_) go_to_entry();

@@ -36,7 +36,7 @@ class Server {
   }
 
  private:
-  // A request fetched from its slot.
+  // A request fetched from its request slot.
   struct Request {
     std::uint32_t slot = 0;
     SlotFormat::Request what;
@@ -65,15 +65,15 @@ class Server {
   [[nodiscard]] bool has_polled_request(std::uint32_t slot, std::uint64_t word) const {
     return word != 0 && is_polled(slot) && has_request(slot, word);
   }
-  // Fetches the request in the slot; false if the slot has no new request, or changed while the request was
-  // copied.
+  // Fetches the request in the request slot; false if the slot has no new request, or changed while the
+  // request was copied.
   [[nodiscard]] bool fetch(std::uint32_t slot, Request& into);
   [[nodiscard]] bool fetch_kept(std::uint32_t slot, Request& into);
   void collect(std::uint32_t first);
   [[nodiscard]] bool collect_one(std::uint32_t first);
   void advance(std::uint32_t slot);
 
-  // Serve until the run is over: by HERD 2014's pipeline, or batch by batch.
+  // serve_by_pipeline() (HERD 2014) and serve_by_batches() serve requests until the run is over.
   [[nodiscard]] coro::Task<void> serve_by_pipeline(fabric::Worker& worker, fabric::WatchSet set);
   [[nodiscard]] coro::Task<void> serve_by_batches(fabric::Worker& worker, fabric::WatchSet set);
   [[nodiscard]] coro::Task<void> serve_batch(fabric::Worker& worker);
@@ -92,7 +92,8 @@ class Server {
   [[nodiscard]] Answer repeat(Request& request, std::byte* out);
   // CPU time of the steps of a request, computed once; all 0 on a fabric that charges no CPU time.
   struct Charges {
-    Nanos fetch_first[ops] = {}, fetch_next[ops] = {};  // by operation: first request of a pass, a later one
+    // by operation: fetching the first request of a poll over all request slots, or a later one
+    Nanos fetch_first[ops] = {}, fetch_next[ops] = {};
     Nanos search = 0, issue = 0, entry = 0, memory = 0;
     bool operator==(const Charges&) const = default;
   };
@@ -109,20 +110,20 @@ class Server {
   bool is_charged_ = false;  // whether any step takes charged CPU time
   std::uint32_t index_;
   std::uint64_t first_slot_;  // offset in `slots_` of this worker's first request slot
-  std::uint64_t word_at_;     // offset in a slot of the word that is polled
+  std::uint64_t word_at_;     // offset in a request slot of the word that is polled
   std::uint32_t slot_bytes_, slot_count_;
-  // Where the first slot has the key of a GET, if GETs can be checked and fetched as is_ready() and
-  // collect_one() do it; else null.
+  // Address of the key of a GET in the first request slot, if is_ready() and collect_one() can check and
+  // fetch GETs by themselves; else null.
   const std::byte* first_key_ = nullptr;
   fabric::Region& slots_;
   fabric::Region& replies_;
   Partition partition_;
   rpc::Duplicates duplicates_;
-  // Slot and polled word of a complete request that polling has found and that is not fetched yet; if the
-  // word is 0, there is none.
+  // Request slot and polled word of a complete request that polling has found and that is not fetched yet; if
+  // the word is 0, there is none.
   std::uint32_t whole_slot_ = 0;
   std::uint64_t whole_word_ = 0;
-  // the copy of this request that polling made when it checked the request, if it made one
+  // the copy of the request in whole_slot_ that polling made when it checked the request, if it made one
   SlotFormat::Kept kept_;
   SlotFormat::PartsOfAll parts_;           // where the parts of each operation's request lie; set by run()
   std::vector<Sender> senders_;            // indexed by request slot
@@ -133,7 +134,7 @@ class Server {
   std::vector<Request> requests_;  // memory of the requests of a batch and of the pipeline
   std::vector<Request*> batch_;
   std::uint32_t collected_ = 0;
-  std::uint32_t start_ = 0;  // slot at which the next poll starts
+  std::uint32_t start_ = 0;  // request slot at which the next poll starts
   // The pipeline: a request whose bucket is being prefetched, and one whose log entry is being prefetched.
   Request* at_bucket_;
   Request* at_entry_;

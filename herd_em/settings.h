@@ -25,11 +25,11 @@ struct Rules {
   // true: fixes known fault Q1 (a repeated PUT overwrites newer data): requests are numbered, and the server
   // does not execute a duplicate
   bool numbers = true;
-  // true: fixes known fault Q2 (after a lost request the worker waits for ever): the worker polls all slots
-  // of a client, not only the one that it expects to be used next
+  // true: fixes known fault Q2 (after a lost request the worker waits for ever): the worker polls all request
+  // slots of a client, not only the one that it expects to be used next
   bool scans_all = true;
-  // true: fixes known fault Q3 (a request that looks like an empty slot is ignored): no keyhash looks like an
-  // empty slot
+  // true: fixes known fault Q3 (a request that looks like an empty request slot is ignored): no keyhash looks
+  // like an empty slot
   bool never_zero = true;
   // true: fixes known fault Q5 (an incomplete request is executed): a request of several cache lines needs a
   // matching checksum

@@ -34,7 +34,8 @@ class Audit {
   }
 
  private:
-  // Reads the newest copy of the member table among the nodes that are up.
+  // Reads the newest copy of the member table (incarnation of each node, and place of its share of the index)
+  // among the nodes that are up.
   void read_members() {
     Word newest = 0;
     for (std::uint32_t i = 0; i < s_.config.nodes; ++i) members_.push_back(Member::initial(i));
@@ -78,8 +79,8 @@ class Audit {
     return fabric::load_word(state.data->at(id.index * s_.entry.stride() + within));
   }
 
-  // An EMPTY slot from which a MIGRATE moved an entry is reserved by its tag until the MIGRATE has committed
-  // its copy. A reservation that is left at the end of a run is a finding.
+  // An EMPTY slot from which a MIGRATE (move of a key) moved an entry is reserved by its tag until the
+  // MIGRATE has committed its copy. A reservation that is left at the end of a run is a finding.
   void look_at_tag(const cuckoo::Place& place, Word word) {
     if (!s_.format.is_tagged(word)) return;
     const EntryId id = s_.format.entry(word);
@@ -111,8 +112,9 @@ class Audit {
     // If entries are committed by a CAS of the index word, only the word tells whether an entry is committed.
     // The entry's valid bit does not: the worker that owns the entry may have died before it set the bit; or
     // the rollback of a dead client's PUT may have restored the word after the repair of dead clients,
-    // scrub(), had already repaired the entries of their owner, who is dead too. The valid bit of a MIGRATE's
-    // copy is used only while a slot is reserved for the copy (look_at_tag()).
+    // scrub(), had already repaired the entries of their owner, who is dead too. The valid bit of the copy
+    // that a MIGRATE (move of a key) makes is used only while a slot is reserved for the copy
+    // (look_at_tag()).
     const bool is_committed = s_.rules.commit == Commit::cas ? !s_.format.is_pending(word) : meta.is_valid;
     if (!is_committed) {
       if (!is_share_missing()) findings_.add("{}: pending for ever", where);
@@ -195,8 +197,8 @@ class Audit {
   void look_at_waiting(fabric::NodeId node, const NodeState& state) {
     for (const auto& worker : state.workers) {
       if (worker->is_abandoned) continue;
-      // While a share of the index (the part of one node) lies on no node, stamps of entries and unfinished
-      // operations that need the share's slots cannot be completed.
+      // While a share of the index (the part of one node) lies on no node, stamps of entries (marks for
+      // reuse) and unfinished operations that need the share's slots cannot be completed.
       if (is_share_missing()) continue;
       if (!worker->unlinked.empty())
         findings_.add("node {}: {} marks still wait", node, worker->unlinked.size());

@@ -7,7 +7,7 @@
 namespace loch::nessie {
 namespace {
 
-// The choice of the published variants: the first slot that is EMPTY or holds the key.
+// The choice of the published variants: the first candidate slot that is EMPTY or holds the key.
 coro::Task<Attempt> choose_first_fit(Access access, Writing* w) {
   const Settings& settings = access.settings();
   for (std::uint32_t i = 0; i < settings.functions(); ++i) {
@@ -27,7 +27,7 @@ coro::Task<Attempt> choose_first_fit(Access access, Writing* w) {
   co_return Attempt::ok;
 }
 
-// Chooses the first EMPTY candidate slot that is not reserved by an unfinished MIGRATE.
+// Chooses the first EMPTY candidate slot that is not reserved by an unfinished MIGRATE (move of a key).
 coro::Task<Attempt> find_free_slot(Access access, Writing* w) {
   const Settings& settings = access.settings();
   bool is_any_reserved = false;

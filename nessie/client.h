@@ -29,7 +29,8 @@ class NessieClient final : public kv::Client {
   [[nodiscard]] coro::Task<kv::OpResult> migrate(kv::Key key, fabric::OpStats* stats) override {
     return migrate_once(&lane_, key, stats);
   }
-  // Moves the key in slot `source` by a MIGRATE that is not part of a PUT; for tests and measurements.
+  // Moves the key in slot `source` by a MIGRATE (move of a key) that is not part of a PUT; for tests and
+  // measurements.
   [[nodiscard]] coro::Task<Attempt> migrate_from(cuckoo::Place source, fabric::OpStats* stats) {
     return nessie::migrate_from({.lane = lane_, .stats = stats, .started = lane_.worker.now()}, source);
   }

@@ -49,7 +49,8 @@ class Crash : public ::testing::TestWithParam<Variant> {
       }
     }
   }
-  // Expects that GET, PUT, DELETE and MIGRATE of the key all work after the dead client's repair.
+  // Expects that GET, PUT, DELETE and MIGRATE (move of a key) of the key all work after the dead client's
+  // repair.
   static void expect_usable(TestCluster& cluster, std::uint64_t key) {
     EXPECT_EQ(cluster.put(0, key, 90).result.status, OpStatus::ok);
     EXPECT_EQ(cluster.get(1, key).value, 90u);
@@ -129,9 +130,9 @@ TEST_P(Crash, InTheMiddleOfAMigrate) {
   if (std::string(GetParam().commit) == "cas") EXPECT_GE(kinds["copies_committed"], 1u);
 }
 
-// A MIGRATE reads its source slot and entry, then a DELETE of the key completes, then the MIGRATE links its
-// copy and its client dies. The repair of the dead client (scrub) must not commit the copy, because that
-// would bring a deleted value back.
+// A MIGRATE (move of a key) reads its source slot and entry, then a DELETE of the key completes, then the
+// MIGRATE links its copy and its client dies. The repair of the dead client (scrub) must not commit the copy,
+// because that would bring a deleted value back.
 TEST_P(Crash, ACopyOfADeletedValueIsDropped) {
   TestCluster cluster(shape(3));
   const std::uint64_t key = cluster.key_at({1, 3});
@@ -147,18 +148,18 @@ TEST_P(Crash, ACopyOfADeletedValueIsDropped) {
   expect_clean(cluster);
 }
 
-// A client dies after its MIGRATE has linked the copy and tagged the source slot, and before it commits the
-// copy. Other clients must not use the tagged slot, because the repair of the dead client (scrub) learns from
-// the tag that the copy may be committed.
+// A client dies after its MIGRATE (move of a key) has linked the copy and tagged the source slot, and before
+// it commits the copy. Other clients must not use the tagged slot, because the repair of the dead client
+// (scrub) learns from the tag that the copy may be committed.
 TEST_P(Crash, ATaggedSlotIsKeptUntilScrub) {
   TestCluster cluster(shape(2));
   const std::uint64_t key = cluster.key_at({1, 3});
   const cuckoo::Place source = cluster.candidate(key, 0);
   ASSERT_EQ(cluster.put(0, key, 1).result.status, OpStatus::ok);
   cluster.begin_migrate(victim, source);
-  // With Commit::flip a MIGRATE commits by a local store as soon as its second CAS has completed. So that the
-  // client dies between the CAS and the commit, the test executes this CAS itself and kills the client before
-  // the client sees the completion.
+  // With Commit::flip a MIGRATE (move of a key) commits by a local store as soon as its second CAS has
+  // completed. So that the client dies between the CAS and the commit, the test executes this CAS itself and
+  // kills the client before the client sees the completion.
   cluster.step_through_cas(victim, 1);
   const fabric::WorkRequest* next = cluster.fabric().next(cluster.worker(victim));
   ASSERT_NE(next, nullptr);

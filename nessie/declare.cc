@@ -99,9 +99,9 @@ coro::Task<bool> bury_all(Access access, std::map<std::string, std::uint64_t>* c
   co_return is_whole&& leaks.is_whole;
 }
 
-// Whether a node that is not in `lost` is unreachable. That node alone may have the newest member table; with
-// an older member table, the declaration would fill with EMPTY words a share of the index that is in use
-// again and holds values.
+// Whether a node that is not in `lost` is unreachable. That node alone may have the newest member table
+// (which tells where the shares of the index lie); with an older member table, the declaration would fill
+// with EMPTY words a share of the index that is in use again and holds values.
 bool is_anyone_missing(const Lane& lane, const std::vector<fabric::NodeId>& lost, const Survey& survey) {
   if (lane.has(Flaw::declares_by_some)) return false;
   for (std::uint32_t node = 0; node < lane.settings.config.nodes; ++node) {

@@ -1,5 +1,5 @@
-// Data table entries (Nessie, 2017, 4.1.1): fetches an entry from this node's data table or by a READ into
-// the client's landing buffer, and writes entries of this node.
+// Data table entries (Nessie, 2017, 4.1.1): fetches an entry from this node's data table or by a READ into a
+// buffer of the client, and writes entries of this node.
 #pragma once
 
 #include <optional>
@@ -13,8 +13,8 @@ namespace loch::nessie {
 // always available as a whole.
 enum class Extent : std::uint8_t { header, full };
 
-// The result of fetching a data table entry (DTE), which lies in local memory or in the client's landing
-// buffer.
+// The result of fetching a data table entry (DTE), which lies in local memory or in the client's buffer for
+// READ data.
 struct Fetched {
   // False if the entry's node cannot be reached, its memory was lost, or the entry is no longer the one
   // that the word named.
@@ -40,7 +40,7 @@ struct Fetched {
 // Fetches the entry as fetch() does, and compares its key with `key`.
 [[nodiscard]] coro::Task<Fetched> fetch_for(Access access, Word word, Extent extent, kv::Key key);
 
-// A READ of another node's entry into the client's landing buffer, in the form in which onesided::try_again()
+// A READ of another node's entry into a buffer of the client, in the form in which onesided::try_again()
 // repeats it after an error. An entry may span several cache lines; polling its last byte is correct only if
 // bytes arrive in order (H19 in docs/protocols/nessie.md).
 struct EntryReading : LaneReading {
@@ -79,8 +79,8 @@ void compare_key(Access access, kv::Key key, Fetched* found);
   return settings.rules.commit == Commit::cas ? !settings.format.is_pending(word) : meta.is_valid;
 }
 
-// Writes an entry of this node that no slot names yet: first key, previous version and value, the meta word
-// last. A CAS that is posted later then finds the whole entry in memory (known fault H20 in
+// Writes an entry of this node that no index slot names yet: first key, previous version and value, the meta
+// word last. A CAS that is posted later then finds the whole entry in memory (known fault H20 in
 // docs/protocols/nessie.md is a CAS that overtakes these stores). An entry of a memory node is written to the
 // lane's staging buffer, and place_entry() (remote.h) has to follow.
 void write_entry(Lane& lane, const EntryId& id, EntryMeta meta, Word prev, kv::Key key, kv::ValueView value);

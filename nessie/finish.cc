@@ -128,7 +128,7 @@ coro::Task<Attempt> roll_back(Access access, Writing* w, Attempt why) {
     co_await bury_restored(access, place, to);
     co_await recycle(access, linked);  // readers may still hold the word of the rolled-back entry
     if (restores && replaced_entry && !access.lane.has(Flaw::rollback_stamps_restored)) {
-      // The slot names the replaced entry again, so this entry must not be stamped (marked for reuse).
+      // The index slot names the replaced entry again, so this entry must not be stamped (marked for reuse).
       w->unstage(settings.format.entry(w->replaced));
     }
   }

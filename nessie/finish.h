@@ -1,5 +1,5 @@
-// Ends a PUT or DELETE whose word is in the slot (Nessie, 2017, 4.2.2, 4.2.4 and 4.3.2): commits it or rolls
-// it back. The published variants remove all other entries of the key before that.
+// Ends a PUT or DELETE whose word is in the index slot (Nessie, 2017, 4.2.2, 4.2.4 and 4.3.2): commits it or
+// rolls it back. The published variants remove all other entries of the key before that.
 #pragma once
 
 #include "nessie/put.h"

@@ -11,7 +11,7 @@
 namespace loch::nessie {
 namespace {
 
-// Copies the value of an entry of this node into the landing buffer of this client's lane (lane.h).
+// Copies the value of an entry of this node into this client's buffer for READ data.
 void copy_local_value(Access access, const Fetched& found) {
   const EntryLayout& entry = access.settings().entry;
   const Lane& lane = access.lane;
@@ -23,8 +23,8 @@ void copy_local_value(Access access, const Fetched& found) {
 }
 
 // Compares the key of the entry that `word` names, and copies or READs the value of a committed entry of the
-// key into the client's landing buffer. For a pending entry its previous version is looked up instead, which
-// is committed or gone, so that the recursion has depth 1.
+// key into the client's buffer. For a pending entry its previous version is looked up instead, which is
+// committed or gone, so that the recursion has depth 1.
 coro::Task<Looked> look_up_word(Access access, Word word, Nanos read_at, kv::Key key, bool is_previous) {
   const Settings& settings = access.settings();
   Lane& lane = access.lane;

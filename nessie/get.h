@@ -12,7 +12,7 @@ using onesided::Got;
 using onesided::Look;
 using onesided::Looked;
 
-// The slots and entries of Nessie as the GET of common/onesided/get.h reads them.
+// The index slots and entries of Nessie as the GET of common/onesided/get.h reads them.
 struct Tables {
   Access access;
 
@@ -39,14 +39,14 @@ struct Tables {
   void count_mismatch() const { ++access.own().counters.reverse_mismatches; }
 };
 
-// One attempt of a GET. If ok, the value lies in the landing buffer of this client's lane, or in
-// Lane::pinned, until the lane's next operation.
+// One attempt of a GET. If ok, the value lies in this client's buffer for READ data or in Lane::pinned (a
+// cache entry), until the client's next operation.
 [[nodiscard]] coro::Task<Got> get_once(Access access, kv::Key key);
 [[nodiscard]] Attempt attempt_of(onesided::Outcome outcome);
 
 // Looks up the entry that the word names in the node's cache. `read_at`: now() before the READ of the word; a
-// cached entry is valid for one expiry period from then on (Nessie, 2017, 4.1.3). Lane::pinned keeps a value
-// that was found from being evicted.
+// cached entry is valid for one expiry period from then on (Nessie, 2017, 4.1.3). Lane::pinned (a cache
+// entry) keeps a value that was found from being evicted.
 [[nodiscard]] std::optional<Looked> look_in_cache(Access access, Word word, Nanos read_at, kv::Key key);
 
 }  // namespace loch::nessie

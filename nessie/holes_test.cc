@@ -105,15 +105,16 @@ TEST(Holes, H3RollbackMustRestore) {
   EXPECT_EQ(get_after_rolled_back_update("rollback-to-empty"), OpStatus::not_found);
 }
 
-// Known fault H6 of docs/protocols/nessie.md: a MIGRATE reads its source, a DELETE of the key completes, and
-// then the MIGRATE links its copy. A GET that followed the copy's previous version would return the deleted
-// value.
+// Known fault H6 of docs/protocols/nessie.md: a MIGRATE (move of a key) reads its source, a DELETE of the key
+// completes, and then the MIGRATE links its copy. A GET that followed the copy's previous version would
+// return the deleted value.
 OpStatus get_after_delete_under_migrate(std::string mutant) {
   TestCluster cluster(shape("hardened", 2, std::move(mutant)));
   const std::uint64_t k = cluster.key_at({1, 3});
   EXPECT_EQ(cluster.put(0, k, 1).result.status, OpStatus::ok);
   cluster.begin_migrate(2, cluster.candidate(k, 0));
-  EXPECT_TRUE(cluster.step(2, 3));  // the MIGRATE reads the source word, the source entry and the target word
+  // the MIGRATE (move of a key) reads the source word, the source entry and the target word
+  EXPECT_TRUE(cluster.step(2, 3));
   EXPECT_EQ(cluster.remove(4, k).result.status, OpStatus::ok);
   cluster.step_through_cas(2, 1);  // the MIGRATE's copy is now in its target slot
   cluster.begin_get(0, k);

@@ -18,7 +18,7 @@ using onesided::WordRead;
 // when the key became absent (lost nodes, case A4 in docs/protocols/nessie.md).
 [[nodiscard]] coro::Task<WordRead> read_index(Access access, cuckoo::Place place);
 
-// A READ of a slot's word, in the form in which onesided::try_again() repeats it after an error.
+// A READ of an index slot's word, in the form in which onesided::try_again() repeats it after an error.
 struct WordReading : LaneReading {
   cuckoo::Place place;
 
@@ -28,14 +28,14 @@ struct WordReading : LaneReading {
                       access.settings().completion == CompletionBy::watermark, now);
   }
   [[nodiscard]] std::optional<onesided::Landing> landing() const { return landing(access.worker().now()); }
-  // The result for the word that has landed; is_unsettled if the word names lost memory, so that
+  // The result for the word that the READ has fetched; is_unsettled if the word names lost memory, so that
   // settle_word() has to follow.
   [[nodiscard]] WordRead landed() const;
 };
 
-// Awaits one try to READ a slot's word, without a coroutine of its own. If the result is unsettled (the READ
-// failed, or the word names lost memory), settle_word() has to follow; the two together do what read_index()
-// does. `read_at` is now().
+// Awaits one try to READ an index slot's word, without a coroutine of its own. If the result is unsettled
+// (the READ failed, or the word names lost memory), settle_word() has to follow; the two together do what
+// read_index() does. `read_at` is now().
 class WordRequest {
  public:
   WordRequest(Access access, cuckoo::Place place, Nanos read_at)
@@ -56,36 +56,36 @@ class WordRequest {
 struct Swap {
   enum class Outcome : std::uint8_t { swapped, lost, unknown };
   Outcome outcome = Outcome::lost;
-  Word seen = 0;  // the word that the slot held instead of `expected`, if the CAS failed
+  Word seen = 0;  // the word that the index slot held instead of `expected`, if the CAS failed
   [[nodiscard]] bool done() const { return outcome == Outcome::swapped; }
 };
 
-// What a READ of the slot proves about a CAS that ended in an error, if the slot no longer holds `expected`
-// (docs/protocols/nessie.md: H17 is such a CAS, A1 a wrong conclusion).
+// What a READ of the index slot proves about a CAS that ended in an error, if the slot no longer holds
+// `expected` (docs/protocols/nessie.md: H17 is such a CAS, A1 a wrong conclusion).
 enum class Proof : std::uint8_t {
   none,  // the slot's word proves nothing, because other operations may write `desired` too
   // only this operation writes `desired`, and no other operation replaces it: the CAS took place if and only
-  // if the slot holds `desired`
+  // if the index slot holds `desired`
   desired_stays,
-  // only this operation writes `desired`, but other operations may have replaced it: if the slot holds
+  // only this operation writes `desired`, but other operations may have replaced it: if the index slot holds
   // `desired`, the CAS took place
   desired_unique,
-  // `expected` is this operation's own word, which no other operation changes: if the slot no longer holds
-  // it, the CAS took place
+  // `expected` is this operation's own word, which no other operation changes: if the index slot no longer
+  // holds it, the CAS took place
   expected_ours,
 };
 
-// CAS of the slot from `expected` to `desired`. After an error the slot is read; `proof` says what the slot's
-// word proves. A CAS that was not executed is posted again. The result is `unknown` if the outcome cannot be
-// learned.
+// CAS of the index slot from `expected` to `desired`. After an error the slot is read; `proof` says what the
+// slot's word proves. A CAS that was not executed is posted again. The result is `unknown` if the outcome
+// cannot be learned.
 [[nodiscard]] coro::Task<Swap> swap_index(Access access, cuckoo::Place place, Word expected, Word desired,
                                           Proof proof);
 
-// Takes an entry out of the index: changes its slot from `own` to `to` by swap_index(), or by a WRITE in the
-// known-bad variant unlock-by-write.
+// Takes an entry out of the index: changes its index slot from `own` to `to` by swap_index(), or by a WRITE
+// in the known-bad variant unlock-by-write.
 [[nodiscard]] coro::Task<Swap> take_back(Access access, cuckoo::Place place, Word own, Word to, Proof proof);
 
-// To be called after a rollback has restored `word` in its slot. If the memory that the word names was
+// To be called after a rollback has restored `word` in its index slot. If the memory that the word names was
 // declared lost meanwhile, empties the slot, because perhaps no later operation reads the slot and empties
 // it.
 [[nodiscard]] coro::Task<void> bury_restored(Access access, cuckoo::Place place, Word word);

@@ -23,7 +23,7 @@ namespace loch::nessie {
 enum class Attempt : std::uint8_t {
   ok,
   not_found,
-  exists,      // INSERT: some slot names a committed entry of the key
+  exists,      // INSERT: some index slot names a committed entry of the key
   conflict,    // a concurrent operation interfered: back off, then start over
   again,       // a MIGRATE (move of a key) has freed a slot: start over at once
   expired,     // the attempt took longer than the expiry period
@@ -36,13 +36,14 @@ enum class Attempt : std::uint8_t {
 // Largest number of keys that one PUT may move (16, the upper limit of nessie.migrate-depth), plus one.
 constexpr std::uint32_t most_moves = 17;
 
-// Entries that the operation under way in a lane uses. The search for lost entries (doubts.h) leaves them
-// alone, because only the operation knows whether an index word names them.
+// Entries that the operation under way in a lane (resources of one outstanding operation) uses. The search
+// for lost entries (doubts.h) leaves them alone, because only the operation knows whether an index word names
+// them.
 struct InHand {
   bool is_writing = false;  // whether a PUT or DELETE is under way, so that `fresh` and `linked` are valid
-  std::optional<EntryId> fresh;              // an allocated entry that is in no slot
-  EntryId linked;                            // an entry whose word is, or may be, in a slot
-  std::array<EntryId, most_moves> copies{};  // entries into which MIGRATEs under way copy
+  std::optional<EntryId> fresh;              // an allocated entry that is in no index slot
+  EntryId linked;                            // an entry whose word is, or may be, in an index slot
+  std::array<EntryId, most_moves> copies{};  // entries into which MIGRATEs (moves of keys) under way copy
   std::uint32_t moves = 0;                   // number of `copies` in use
   [[nodiscard]] bool has(const EntryId& id) const;
 };
@@ -59,8 +60,8 @@ struct Lane {
   // has a lane).
   [[nodiscard]] std::uint64_t word_at(std::uint32_t word) const { return words_base + 8ULL * word; }
   [[nodiscard]] bool has(Flaw flaw) const { return settings.rules.flaw == flaw; }
-  // Prefetches into the CPU cache the element of `own.shares` that tells on which node the slot lies, because
-  // the next request probably goes to this slot.
+  // Prefetches into the CPU cache the element of `own.shares` that tells on which node the index slot lies,
+  // because the next request probably goes to this slot.
   void expect(const cuckoo::Place& place) const { __builtin_prefetch(&own.shares[place.node]); }
 
   NessieStore& store;
@@ -68,8 +69,8 @@ struct Lane {
   NodeState& node;
   WorkerState& own;
   fabric::Worker& worker;
-  std::uint64_t landing_base;  // byte offset of the lane's landing buffer for entries in NodeState::landing
-  std::uint64_t words_base;    // byte offset of the lane's landing buffer for words in NodeState::words
+  std::uint64_t landing_base;  // byte offset in NodeState::landing of the lane's buffer for READs of entries
+  std::uint64_t words_base;    // byte offset in NodeState::words of the lane's buffer for READs of words
   // The cache entry that holds the value of the last GET, if the value came from the cache; released by
   // the next operation.
   kv::WordCache::Pin pinned;
@@ -78,7 +79,8 @@ struct Lane {
   std::vector<std::byte> key;
 };
 
-// The context of one attempt of an operation, passed by value. The lane outlives every attempt.
+// The context of one attempt of an operation, passed by value. The lane (resources of one outstanding
+// operation) outlives every attempt.
 struct Access {
   Lane& lane;
   fabric::OpStats* stats = nullptr;  // statistics in which requests are counted; null: none
@@ -100,7 +102,7 @@ struct Access {
   }
 };
 
-// Whether the slot's word may name an entry of the key: it is occupied and its filter bits match.
+// Whether the index slot's word may name an entry of the key: it is occupied and its filter bits match.
 [[nodiscard]] inline bool holds_filter(const Settings& settings, Word word, cuckoo::KeyHash& hash) {
   return !settings.format.is_empty(word) && settings.format.filter(word) == hash.filter(settings.filter_bits);
 }

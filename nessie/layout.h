@@ -19,8 +19,8 @@
 //
 // K and V are the key and value sizes rounded up to 8 bytes. The stride is a multiple of 64, so that no two
 // entries share a cache line. A READ of the header ends in the header's watermark, a READ of the full entry
-// in the tail's watermark (polling it relies on the NIC's order, H19 in docs/protocols/nessie.md). Landing
-// buffers have the same layout.
+// in the tail's watermark (polling it relies on the NIC's order, H19 in docs/protocols/nessie.md). Buffers
+// for READs of entries have the same layout.
 #pragma once
 
 #include <cstddef>
@@ -33,13 +33,13 @@
 namespace loch::nessie {
 
 enum class EntryKind : std::uint8_t {
-  free = 0,  // not owned by any key: in a free list, or never used
+  free = 0,  // the entry belongs to no key: it is in a free list, or was never used
   put = 1,
   tombstone = 2,
-  copy = 3,  // a copy made by a MIGRATE
+  copy = 3,  // a copy made by a MIGRATE (move of a key)
 };
 
-// The fields of the meta word.
+// The fields of an entry's meta word.
 struct EntryMeta {
   bool is_valid = false;
   EntryKind kind = EntryKind::free;

@@ -30,8 +30,8 @@ coro::Task<bool> store_entry(Access access, Writing* w) {
   co_return co_await place_entry(access, id);
 }
 
-// Ends an attempt whose linking CAS has an unknown outcome: the slot may hold the new word `own`, or still
-// the old word `expected`.
+// Ends an attempt whose linking CAS has an unknown outcome: the index slot may hold the new word `own`, or
+// still the old word `expected`.
 coro::Task<Attempt> leave_link(Access access, Writing* w, Word own, Word expected) {
   const EntryId linked = access.lane.in_hand.linked;
   if (w->is_fast(access.settings().rules)) {

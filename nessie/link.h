@@ -1,4 +1,4 @@
-// The entry of a PUT or DELETE, from its allocation to the CAS that stores its word in the chosen slot
+// The entry of a PUT or DELETE, from its allocation to the CAS that stores its word in the chosen index slot
 // (Nessie, 2017, 4.2.2).
 #pragma once
 

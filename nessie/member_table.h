@@ -20,11 +20,12 @@ struct MemberTable {
 }
 
 struct Survey {
-  // The newest member table that any node has; an interrupted declaration of loss may have reached only some
-  // nodes.
+  // The newest member table (incarnations of nodes, places of shares of the index) that any node has; an
+  // interrupted declaration of loss may have reached only some nodes.
   MemberTable members;
-  std::vector<bool> is_up;   // indexed by node: whether the node answers
-  std::vector<bool> is_new;  // indexed by node: whether its member table has version 0, as in fresh memory
+  std::vector<bool> is_up;  // indexed by node: whether the node answers
+  // indexed by node: whether its member table (nodes' incarnations) has version 0, as in fresh memory
+  std::vector<bool> is_new;
 };
 [[nodiscard]] coro::Task<Survey> survey_members(Lane* lane);
 

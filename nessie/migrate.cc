@@ -17,7 +17,7 @@
 namespace loch::nessie {
 namespace {
 
-// Source slots of the nested MIGRATEs under way, indexed by depth.
+// Source slots of the nested MIGRATEs (moves of keys) under way, indexed by depth.
 using Path = std::array<cuckoo::Place, most_moves>;
 
 coro::Task<Migrated> migrate_at(Access access, Path* path, cuckoo::Place source, Word word,
@@ -108,7 +108,8 @@ coro::Task<Attempt> find_target(Access access, Path* path, Move* move, std::uint
   co_return Attempt::table_full;
 }
 
-// Links the MIGRATE's copy of the entry in the target slot, then empties the source slot.
+// Links in the target slot the copy that the MIGRATE (move of a key) has made of the entry, then empties the
+// source slot.
 coro::Task<Attempt> swing(Access access, Move* move) {
   const Settings& settings = access.settings();
   const WordFormat& format = settings.format;
@@ -127,10 +128,10 @@ coro::Task<Attempt> swing(Access access, Move* move) {
     leave_move(lane, *move, Unfinished::Step::take_back);
     co_return Attempt::link_error;
   }
-  // The tag in the source slot names the copy; by the tag, the repair of a dead client (scrub) distinguishes
-  // this MIGRATE from a DELETE. The tag stays until the copy is committed: if the CAS ends in an error,
-  // finding the tag in the slot proves that the CAS took place (unlike an EMPTY word, case A1 in
-  // docs/protocols/nessie.md). Without tags, MIGRATE writes the same word as a DELETE would.
+  // The tag in the source slot of a MIGRATE (move of a key) names the copy; by the tag, the repair of a dead
+  // client (scrub) distinguishes this MIGRATE from a DELETE. The tag stays until the copy is committed: if
+  // the CAS ends in an error, finding the tag in the slot proves that the CAS took place (unlike an EMPTY
+  // word, case A1 in docs/protocols/nessie.md). Without tags, MIGRATE writes the same word as a DELETE would.
   const bool is_tagging = settings.rules.migrate_tags;
   move->left = is_tagging ? format.tagged(move->copy_word) : format.emptied(move->source_word);
   const Swap emptied = co_await take_back(access, move->source, move->source_word, move->left,

@@ -9,7 +9,7 @@ namespace loch::nessie {
 
 struct Migrated {
   Attempt ended = Attempt::conflict;
-  Word left = 0;  // if the MIGRATE ended in ok: the word that the source slot holds now
+  Word left = 0;  // if the MIGRATE (move of a key) ended in ok: the word that the source slot holds now
 };
 
 // Moves a key to another slot. `word`, read from slot `source`, names the key's entry. If all other
@@ -24,13 +24,13 @@ struct Migrated {
 [[nodiscard]] coro::Task<Attempt> migrate_from(Access access, cuckoo::Place source);
 [[nodiscard]] coro::Task<Attempt> migrate_key(Access access, kv::Key key);
 
-// The state of one MIGRATE.
+// The state of one MIGRATE, which moves a key to another slot.
 struct Move {
   EntryId copy;
   cuckoo::KeyHash hash;  // hashes of the moved key, computed for all its candidate slots
   cuckoo::Place source, target;
   Word source_word = 0, target_word = 0, copy_word = 0;
-  Word left = 0;  // the word that the MIGRATE writes to the source slot
+  Word left = 0;  // the word that the MIGRATE (move of a key) writes to the source slot
 };
 
 }  // namespace loch::nessie

@@ -101,7 +101,8 @@ class NessieModule final : public kv::Module {
     return all;
   }
   [[nodiscard]] std::vector<kv::Hole> holes() const override {
-    // No seed of the fuzzer finds the other holes; `loch explore` or a known-bad variant shows them.
+    // hole_seeds() lists the holes (known faults) that the fuzzer finds; `loch explore` or a known-bad
+    // variant shows the others.
     return kv::single_holes(*this, {{"nessie.variant", "published"}}, hole_seeds());
   }
   [[nodiscard]] Result<std::unique_ptr<kv::Store>> deploy(const kv::DeployConfig& config,

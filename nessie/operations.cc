@@ -59,8 +59,8 @@ coro::Task<void> back_off(Lane* lane, std::uint32_t attempt) {
   return kv::back_off(&lane->worker, lane->settings.backoff_start, lane->settings.backoff_cap, attempt);
 }
 
-// Begins an attempt of an operation: notes the time, and reads this node's copy of the member table again if
-// it changed.
+// Begins an attempt of an operation: notes the time, and reads this node's copy of the member table (nodes'
+// incarnations) again if it changed.
 Access begin_attempt(Lane& lane, fabric::OpStats* stats) {
   const Access access{.lane = lane, .stats = stats, .started = lane.worker.now()};
   look_at_members(lane);
@@ -126,8 +126,8 @@ coro::Task<kv::OpResult> get(Lane* lane, kv::Key key, fabric::OpStats* stats) {
       co_return result;
     }
     ++lane->own.counters.conflicts;
-    // The GET's first retry follows without back-off, because the operation that changed the slot has mostly
-    // ended by then.
+    // The GET's first retry follows without back-off, because the operation that changed the index slot has
+    // mostly ended by then.
     if (attempt > 0) co_await back_off(lane, attempt - 1);
   }
 }

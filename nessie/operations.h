@@ -16,7 +16,7 @@ namespace loch::nessie {
 [[nodiscard]] coro::Task<kv::OpResult> insert_if_absent(Lane* lane, kv::Key key, kv::ValueView value,
                                                         fabric::OpStats* stats);
 [[nodiscard]] coro::Task<kv::OpResult> remove(Lane* lane, kv::Key key, fabric::OpStats* stats);
-// Makes one attempt to move the key's entry from its slot, whichever it is, to another one (migrate.h).
+// Makes one attempt to move the key's entry from its index slot, whichever it is, to another one (migrate.h).
 [[nodiscard]] coro::Task<kv::OpResult> migrate_once(Lane* lane, kv::Key key, fabric::OpStats* stats);
 
 }  // namespace loch::nessie

@@ -32,7 +32,7 @@ class Operations : public ::testing::TestWithParam<const char*> {
     shape.options["nessie.stamping"] = "eager";
     return shape;
   }
-  // A slot on node 1; worker 0, whose operations are counted, is on node 0.
+  // An index slot on node 1; worker 0, whose operations are counted, is on node 0.
   static cuckoo::Place remote_place(TestCluster& cluster, std::uint32_t slot = 3) {
     static_cast<void>(cluster);
     return {1, slot};
@@ -206,7 +206,8 @@ TEST_P(Operations, MigrateIsOneEntryOneWordAndTwoSwaps) {
   cluster.put(2, key, 11);
   const Outcome moved = cluster.migrate(0, cluster.candidate(key, 0));
   EXPECT_EQ(moved.moved, Attempt::ok);
-  // A MIGRATE that is part of a PUT READs one index word fewer, because the PUT has read the source word.
+  // A MIGRATE (move of a key) that is part of a PUT READs one index word fewer, because the PUT has read the
+  // source word.
   expect_costs(moved, {2, 2});
   EXPECT_EQ(moved.stats.payload_bytes, 8 + 24 + entry_bytes + 8);
   EXPECT_TRUE(cluster.settings().format.is_empty(cluster.word(cluster.candidate(key, 0))));

@@ -214,9 +214,10 @@ TEST_F(DataTableTest, ReusesStrictlyAfterDeadlineAndMargin) {
   EXPECT_GE(mine.counts().exhausted, 3u);
 }
 
-// An entry that was released without ever being linked keeps its generation. Otherwise each failed MIGRATE in
-// a full table would use up a generation without waiting for the expiry period, and the 14 bits would soon
-// wrap around, so that old words would match again (known fault H16, docs/protocols/nessie.md).
+// An entry that was released without ever being linked keeps its generation. Otherwise each failed MIGRATE
+// (move of a key) in a full table would use up a generation without waiting for the expiry period, and the 14
+// bits would soon wrap around, so that old words would match again (known fault H16,
+// docs/protocols/nessie.md).
 TEST_F(DataTableTest, AReleasedEntryComesBackAtOnceAndUsesUpNoGeneration) {
   DataTable mine = table(0, 1, 0);
   const auto first = mine.allocate(0);

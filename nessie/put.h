@@ -25,8 +25,8 @@ struct Writing {
   // key's candidate slots.
   SeenWords seen{};
   std::uint32_t rank = no_rank;  // rank of the chosen slot among the key's candidates
-  bool is_update = false;        // whether the chosen slot holds the key already
-  // whether a MIGRATE freed the chosen slot after this attempt had read all candidate slots
+  bool is_update = false;        // whether the chosen index slot holds the key already
+  // whether a MIGRATE (move of a key) freed the chosen slot after this attempt had read all candidate slots
   bool all_were_read = false;
   Word own = 0;                    // index word of the entry that this operation linked
   Word replaced = 0;               // word of the slot before the operation's CAS

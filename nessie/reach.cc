@@ -1,4 +1,4 @@
-// Keeps a worker's connections, region keys and copy of the member table up to date.
+// Keeps a worker's connections, region keys and copy of the member table (nodes' incarnations) up to date.
 #include "nessie/reach.h"
 
 #include "common/base/probe.h"
@@ -48,7 +48,7 @@ coro::Task<bool> reconnect(Lane* lane, fabric::NodeId peer) {
   if (lane->own.peers[peer].epoch != lane->worker.epoch(peer) && !look_up_regions(*lane, peer))
     co_return false;
   // While the connection was down, the peer's memory may have been declared lost, which the member table
-  // shows. A declaration that comes later is noticed when the next operation begins.
+  // (nodes' incarnations) shows. A declaration that comes later is noticed when the next operation begins.
   look_at_members(*lane);
   co_return true;
 }

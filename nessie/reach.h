@@ -8,18 +8,20 @@
 namespace loch::nessie {
 
 // Connects to the peer again if necessary, looks up its regions if the connection is new, and reads this
-// node's copy of the member table again if it changed. Returns false if the peer did not answer within
-// nessie.reconnect-timeout.
+// node's copy of the member table (nodes' incarnations) again if it changed. Returns false if the peer did
+// not answer within nessie.reconnect-timeout.
 [[nodiscard]] coro::Task<bool> reconnect(Lane* lane, fabric::NodeId peer);
 
-// Reads this node's copy of the member table again if it has changed since this worker last read it.
+// Reads this node's copy of the member table (nodes' incarnations) again if it has changed since this worker
+// last read it.
 void look_at_members(Lane& lane);
 
 // Whether the memory that held the entry was declared lost, so that the entry no longer exists.
 [[nodiscard]] inline bool is_lost(const Lane& lane, const EntryId& id) {
   return is_older(id.incarnation, lane.own.peers[id.node].incarnation);
 }
-// Whether the word (occupied or tagged) names an entry whose memory was declared lost.
+// Whether the word (occupied, or EMPTY with a tag that names the copy made by a MIGRATE) names an entry whose
+// memory was declared lost.
 [[nodiscard]] bool names_lost_memory(const Lane& lane, Word word);
 
 }  // namespace loch::nessie

@@ -124,9 +124,9 @@ TEST(FailingRequests, AStampThatIsRepeatedFreesNoLiveEntry) {
 
 class Outage : public ::testing::TestWithParam<const char*> {};
 
-// Case A3 of docs/protocols/nessie.md: any one request of a PUT, DELETE or MIGRATE fails, executed or not,
-// and its node is out of reach for longer than the operation waits. No client dies. When the node is back,
-// the key must be readable and writable again.
+// Case A3 of docs/protocols/nessie.md: any one request of a PUT, DELETE or MIGRATE (move of a key) fails,
+// executed or not, and its node is out of reach for longer than the operation waits. No client dies. When the
+// node is back, the key must be readable and writable again.
 void after_an_outage(const char* commit, int kind, bool is_new, bool takes_effect, std::uint32_t at,
                      bool* is_over) {
   TestCluster::Shape shape = shape_with({{"nessie.commit", commit}, {"nessie.attempts", "4"}});
@@ -286,7 +286,7 @@ TEST(LostMemory, TheShareOfANodeThatStaysAwayIsAdopted) {
   EXPECT_TRUE(declared.is_complete);
   EXPECT_EQ(declared.scrubbed.at("shares_laid_out"), 1u);
   // Worker 1, which declared the loss of node 2's memory, and worker 3, which learned of the loss from its
-  // node's member table, must agree on every key.
+  // node's member table (nodes' incarnations), must agree on every key.
   for (const std::uint64_t key : keys) {
     const Outcome by_one = cluster.get(1, key);
     const Outcome by_other = cluster.get(3, key);
@@ -344,15 +344,15 @@ TEST(LostMemory, AScrubThatBringsALostWordBackIsComplete) {
   expect_service(cluster, {key}, {0, 1});
 }
 
-// A client dies in the middle of a MIGRATE, and the node of the target slot is lost. Then no word names the
-// copy, for which the source slot is reserved (found by the fuzzer's seed 30025432).
+// A client dies in the middle of a MIGRATE (move of a key), and the node of the target slot is lost. Then no
+// word names the copy, for which the source slot is reserved (found by the fuzzer's seed 30025432).
 bool is_slot_of_lost_copy_freed(const std::string& mutant) {
   TestCluster cluster(shape_with({{"nessie.leak-scan", "on"}, {"nessie.commit", "cas"}}, 4, mutant));
   std::uint64_t key = cluster.key_at({1, 0});
   while (cluster.candidate(key, 1).node != 2) key = cluster.key_at({1, 0});
   EXPECT_EQ(cluster.put(0, key, 1).result.status, OpStatus::ok);
   cluster.begin_migrate(3, {1, 0});
-  // the MIGRATE's copy is now in its target slot, and its source slot is reserved
+  // the copy made by the MIGRATE (move of a key) is now in its target slot, and its source slot is reserved
   cluster.step_through_cas(3, 2);
   cluster.kill(3);
   cluster.kill(2);
@@ -399,8 +399,8 @@ TEST(LostMemory, ADeclarationThatGoesOnTakesNothingTwice) {
   TestCluster cluster(shape_with({{"nessie.completion", "cqe"}}));
   cluster.kill(2);
   lose_memory(cluster, 2);
-  // All nodes have the final member table and node 2's share of the index is initialised; then node 3 is cut
-  // off, so that the declaration cannot read node 3's share.
+  // All nodes have the final member table (nodes' incarnations) and node 2's share of the index is
+  // initialised; then node 3 is cut off, so that the declaration cannot read node 3's share.
   cluster.begin_declare(1, {2});
   while (cluster.store().counters().at("members_told") < 8) ASSERT_TRUE(cluster.step(1));
   cluster.fabric().cut_off(3, true);
@@ -469,8 +469,8 @@ TEST(LostMemory, ANodeThatIsToldOfItsLossIsToldTheEnd) {
 }
 
 // A declaration of node 2's loss stops halfway, and a PUT stores a value. The declaration is repeated while
-// only node 2 answers, whose member table is empty: the repeated declaration must not take this table for the
-// newest one and begin anew. Returns whether the value is still there.
+// only node 2 answers, whose member table (nodes' incarnations) is empty: the repeated declaration must not
+// take this table for the newest one and begin anew. Returns whether the value is still there.
 bool is_kept_by_a_blind_repair(const std::string& mutant) {
   TestCluster cluster(shape_with({{"nessie.completion", "cqe"}}, 4, mutant));
   cluster.kill(2);
@@ -547,9 +547,9 @@ std::uint64_t key_on(TestCluster& cluster, cuckoo::Place place, std::uint32_t on
   }
 }
 
-// A worker's MIGRATE has written a copy that no index word names yet, and the worker is to examine two
-// entries (doubts.h): the copy, which must wait until the MIGRATE has ended, and an entry that a dead client
-// removed but did not mark as having left the index, which is found to be free.
+// A worker's MIGRATE (move of a key) has written a copy that no index word names yet, and the worker is to
+// examine two entries (doubts.h): the copy, which must wait until the MIGRATE has ended, and an entry that a
+// dead client removed but did not mark as having left the index, which is found to be free.
 TEST(Doubts, OfACopyInHandWaitAndOthersAreSettled) {
   TestCluster cluster(shape_with({{"nessie.stamping", "lazy"}, {"nessie.cache", "off"}}));
   const std::uint64_t key = key_on(cluster, {1, 3}, 0, 1), gone = key_on(cluster, {3, 5}, 2, 3);
@@ -576,7 +576,8 @@ TEST(Doubts, OfACopyInHandWaitAndOthersAreSettled) {
   ASSERT_EQ(fabric.posted(worker), 1u) << "the READ of a target";
   DataTable& table = cluster.store().local(2).workers[0]->table;
   table.doubt(leaked.index);
-  // The MIGRATE's copy is examined first, because the entry that was put in doubt last is examined first.
+  // The copy made by the MIGRATE (move of a key) is examined first, because the entry that was put in doubt
+  // last is examined first.
   table.doubt(*copy());
   for (int i = 0; i < 100 && cluster.counter("leaks_found") == 0; ++i) {
     if (fabric.posted(worker) < 2) {

@@ -21,7 +21,7 @@ enum class Rollback : std::uint8_t {
 
 // Which candidate slots a PUT reads again after its own CAS.
 enum class Verify : std::uint8_t {
-  none,  // reads no slot again (known-bad variant)
+  none,  // reads no index slot again (known-bad variant)
   // reads all candidate slots but the last again, in reverse order, even the one that the PUT's CAS changed
   // (the 2017 paper and the 2015 report)
   reverse_pass,
@@ -35,45 +35,51 @@ enum class Commit : std::uint8_t {
 };
 
 enum class Deletion : std::uint8_t {
-  tombstone,   // a PUT of a tombstone, then CAS(tombstone -> EMPTY), as in the 2017 text
-  single_cas,  // a single CAS(committed word -> EMPTY)
-  // every slot that holds the key is CASed to EMPTY, last candidate first, without verification (2015 report)
+  tombstone,   // a DELETE is a PUT of a tombstone and then CAS(tombstone -> EMPTY), as in the 2017 text
+  single_cas,  // a DELETE is a single CAS(committed word -> EMPTY)
+  // a DELETE changes every slot that holds the key to EMPTY by CAS, last candidate first, without
+  // verification (2015 report)
   clear_all,
 };
 
 // What an EMPTY word contains. If all EMPTY words are alike, readers miss that a slot was filled and emptied
 // (known fault H2 of docs/protocols/nessie.md).
 enum class EmptyWord : std::uint8_t {
-  plain,   // one constant, so that readers miss that an EMPTY slot was filled and emptied again
-  unique,  // each names the entry that its slot held last
+  plain,   // all EMPTY words are one constant, so that readers miss that a slot was filled and emptied again
+  unique,  // each EMPTY word names the entry that its slot held last
 };
 
 // Known-bad variants with one wrong step, for the checker to find (apply_mutant). Each breaks a rule, check
 // or margin that docs/protocols/nessie.md names and that a reader might consider unnecessary.
 enum class Flaw : std::uint8_t {
   none,
-  reserved_slot_is_free,     // flaw: a PUT takes a slot that is reserved for an unfinished MIGRATE
+  // flaw: a PUT takes a slot that is reserved for an unfinished MIGRATE (move of a key)
+  reserved_slot_is_free,
   margin_ignored,            // flaw: entries are reused without allowing for skew between the nodes' clocks
   stamps_before_commit,      // flaw: a PUT marks the replaced entry for reuse before the PUT is verified
   rollback_stamps_restored,  // flaw: a rollback puts an entry back and nevertheless marks it for reuse
   tombstone_unverified,      // flaw: a DELETE does not read the other slots after its CAS
   link_unknown_is_free,  // flaw: an entry is reused at once if the CAS that should link it ended in an error
   commit_unknown_is_conflict,  // flaw: a commit's CAS that ended in an error counts as not executed
-  // flaw: a one-CAS update that ended in an error counts as not executed if the slot holds a different word
+  // flaw: a one-CAS update that ended in an error counts as not executed if the index slot holds a different
+  // word
   update_error_proves,
-  move_settles_forward,  // flaw: an unfinished MIGRATE is completed whatever its source slot holds
-  move_settles_back,     // flaw: an unfinished MIGRATE is rolled back whatever its source slot holds
-  keys_not_renewed,      // flaw: a restarted node is addressed with its old region keys
-  suspicion_frees,       // flaw: an entry that may still be in the index is reused unchecked after the expiry
-  // flaw: an entry counts as in no slot although a pending entry names it as previous version, so that a
-  // rollback would link it again
+  // flaw: an unfinished MIGRATE (move of a key) is completed whatever its source slot holds
+  move_settles_forward,
+  // flaw: an unfinished MIGRATE (move of a key) is rolled back whatever its source slot holds
+  move_settles_back,
+  keys_not_renewed,  // flaw: a restarted node is addressed with its old region keys
+  suspicion_frees,   // flaw: an entry that may still be in the index is reused unchecked after the expiry
+  // flaw: an entry counts as in no index slot although a pending entry names it as previous version, so that
+  // a rollback would link it again
   doubt_ignores_previous,
   lost_words_stay,     // flaw: a word that names lost memory is read as EMPTY, but its slot is not emptied
   no_new_incarnation,  // flaw: a declaration of loss does not change the incarnation of the node's memory
-  // flaw: a node is declared lost although a node that may have a newer member table cannot be asked
+  // flaw: a node is declared lost although a node that may have a newer member table (nodes' incarnations)
+  // cannot be asked
   declares_by_some,
-  // flaw: a slot stays reserved for a dead client's MIGRATE although no slot names the entry that the MIGRATE
-  // copied
+  // flaw: a slot stays reserved for a dead client's MIGRATE (move of a key) although no slot names the entry
+  // that the MIGRATE copied
   scrub_keeps_tags,
   scrub_by_change,    // flaw: a dead client's MIGRATE is completed if its source slot has changed in any way
   scrub_takes_nodes,  // flaw: scrub also repairs entries of living workers on the dead client's node
@@ -121,8 +127,9 @@ struct Rules {
   // whether a MIGRATE leaves in its source slot an EMPTY word that names its copy; the repair of a dead
   // client (scrub) needs that word
   bool migrate_tags = true;
-  bool migrate_rescans = true;  // whether a PUT reads all candidate slots again after its MIGRATE
-  // mutant: the copy that a MIGRATE makes names the source entry as its previous version
+  // whether a PUT reads all candidate slots again after its MIGRATE (move of a key)
+  bool migrate_rescans = true;
+  // mutant: the copy that a MIGRATE (move of a key) makes names the source entry as its previous version
   bool migrate_keeps_previous = false;
 
   // ---- reuse of data table entries (DTEs)
@@ -145,7 +152,7 @@ struct Rules {
 
   // ---- mutants of how memory is accessed
   bool cpu_on_index = false;  // true: a worker swaps index words of its own node by the CPU, not by the NIC
-  bool unlocks_by_write = false;  // true: a slot is emptied or restored by WRITE instead of CAS
+  bool unlocks_by_write = false;  // true: an index slot is emptied or restored by WRITE instead of CAS
   // true: a READ counts as complete when its last byte has arrived, even if earlier bytes have not
   bool polls_tail_unordered = false;
 
@@ -189,7 +196,8 @@ struct Fixes {
   // after its CAS
   bool h1 = false;
   bool h2 = false;  // fixes known fault H2 (a reused EMPTY word hides a change): makes EMPTY words unique
-  // fixes known fault H7 (two entries of one key after a MIGRATE): makes a PUT start over after its MIGRATE
+  // fixes known fault H7 (two entries of one key after a MIGRATE, which moves a key): makes a PUT start over
+  // after its MIGRATE
   bool h7 = false;
   // fixes known fault H10 (an aborted DELETE takes effect): makes a DELETE whose last CAS fails end in a
   // conflict
@@ -207,7 +215,8 @@ constexpr void apply_fixes(const Fixes& fixes, Rules& rules) {
     rules.full_scan = true;
     rules.removes_duplicates = false;
     rules.verify = Verify::every_other;
-    rules.delete_checks_first = true;  // possible only because all slots have been read
+    // a DELETE can tell that the key is absent, because it has read all slots
+    rules.delete_checks_first = true;
   }
   if (fixes.h2) rules.empty = EmptyWord::unique;
   if (fixes.h7) rules.migrate_rescans = true;

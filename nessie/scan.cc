@@ -1,4 +1,4 @@
-// Reads a share of the index for repairs, many words with each READ.
+// Reads a share of the index (the part of one node) for repairs, many words with each READ.
 #include "nessie/scan.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ coro::Task<bool> scan_index(Lane* lane, std::uint32_t share, std::vector<Finding
     if (!is_read) co_return false;
     for (std::uint32_t i = 0; i < count; ++i) {
       const Word word = fabric::load_word(lane->node.words->at(landing.offset + 8ULL * i));
-      if (!WordFormat::is_stored(word)) co_return false;  // the slot was never initialised
+      if (!WordFormat::is_stored(word)) co_return false;  // the index slot was never initialised
       if (settings.format.is_empty(word) && !settings.format.is_tagged(word)) continue;
       found->push_back({{share, slot + i}, word});
     }

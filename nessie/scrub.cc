@@ -83,10 +83,11 @@ coro::Task<std::string> repair(Access access, Finding finding) {
   const Fetched entry = co_await fetch(access, finding.word, Extent::header);
   if (!entry.ok) co_return "unreachable";  // node out of reach, or memory lost: left to declare_lost
   if (is_committed(settings, finding.word, entry.meta)) {
-    // With entries on memory nodes a MIGRATE's copy is valid before it is committed.
+    // With entries on memory nodes the copy that a MIGRATE (move of a key) makes is valid before it is
+    // committed.
     if (entry.meta.is_valid || settings.is_remote()) co_return std::string();
     // The word was committed by CAS, and the client died before it set the entry's valid bit; without
-    // that bit a MIGRATE's source slot would stay reserved for ever.
+    // that bit the MIGRATE's source slot would stay reserved for ever.
     LOCH_PROBE("nessie.scrub-completes-commit");
     EntryMeta valid = entry.meta;
     valid.is_valid = true;
@@ -107,10 +108,10 @@ coro::Task<std::string> repair(Access access, Finding finding) {
   co_return is_tombstone ? "deletes_taken_back" : "puts_taken_back";
 }
 
-// Frees a slot that a dead client's MIGRATE has emptied and reserved, while the MIGRATE's copy is in no slot
-// because the target's share of the index was declared lost. The CAS writes an EMPTY word that the slot has
-// never held: that word names the copy's generation, which is never linked again. Returns the kind of repair;
-// empty if the slot is not reserved.
+// Frees a slot that a dead client's MIGRATE (move of a key) has emptied and reserved, while the MIGRATE's
+// copy is in no slot because the target's share of the index was declared lost. The CAS writes an EMPTY word
+// that the slot has never held: that word names the copy's generation, which is never linked again. Returns
+// the kind of repair; empty if the slot is not reserved.
 coro::Task<std::string> free_reserved(Access access, Finding tag) {
   const Reserve reserve = co_await is_reserved(access, tag.word);
   if (ended_by(reserve)) co_return "unreachable";

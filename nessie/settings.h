@@ -22,7 +22,7 @@ namespace loch::nessie {
 
 // How a client learns that the response of a READ or CAS has arrived (Nessie, 2017, 4.1.1).
 enum class CompletionBy : std::uint8_t {
-  watermark,  // the request is unsignaled; the client polls the landing buffer's last byte
+  watermark,  // the request is unsignaled; the client polls the last byte of the buffer that gets the data
   cqe,        // the request is signaled; the client polls the completion queue
 };
 
@@ -51,7 +51,7 @@ struct Settings {
   Nanos backoff_start = 0, backoff_cap = 0;
   std::uint32_t attempts = 0;       // attempts per operation, including the first
   std::uint32_t migrate_depth = 0;  // largest number of keys that one PUT may move
-  Nanos recycle_interval = 0;       // pause between two passes of the background work
+  Nanos recycle_interval = 0;       // pause between two rounds of the background work
   Nanos reconnect_timeout = 0;
   Nanos settle_timeout = 0;        // how long an ending worker continues to complete its unfinished work
   std::uint32_t spare_shares = 0;  // areas on each node that can host index shares of lost nodes

@@ -1,4 +1,4 @@
-// Reads and classifies slots for PUT, DELETE and MIGRATE.
+// Reads and classifies slots for PUT, DELETE and MIGRATE (move of a key).
 #include "nessie/slot.h"
 
 #include "nessie/entry.h"
@@ -39,8 +39,8 @@ coro::Task<Reserve> is_reserved(Access access, Word word) {
   const bool is_honoured = settings.rules.migrate_tags && !access.lane.has(Flaw::reserved_slot_is_free);
   if (!is_honoured || !settings.format.is_tagged(word)) co_return Reserve::free;
   const Fetched copy = co_await fetch(access, word, Extent::header);
-  // The slot is not reserved if the MIGRATE's copy has been reused as another entry, or its node declared
-  // lost.
+  // The slot is not reserved if the copy that the MIGRATE (move of a key) made has been reused as another
+  // entry, or its node declared lost.
   if (copy.is_replaced || copy.is_gone) co_return Reserve::free;
   if (!copy.ok) co_return copy.why == Attempt::expired ? Reserve::expired : Reserve::failed;
   const bool is_unfinished = copy.meta.kind == EntryKind::copy && !copy.meta.is_valid &&

@@ -11,8 +11,8 @@
 namespace loch::nessie {
 namespace {
 
-// Writes the stamp by which an entry that left the index may be reused later. Returns false if the entry's
-// node cannot be reached.
+// Writes the stamp of an entry that left the index: the time from which the entry may be reused. Returns
+// false if the entry's node cannot be reached.
 coro::Task<bool> stamp(Access access, Unlinked unlinked) {
   const Settings& settings = access.settings();
   Lane& lane = access.lane;

@@ -25,13 +25,13 @@ struct InHand;
 // index table entries (ITEs); accessed by NICs only
 constexpr std::string_view index_region = "nessie.index";
 constexpr std::string_view data_region = "nessie.data";        // data table entries (DTEs)
-constexpr std::string_view landing_region = "nessie.landing";  // landing buffers: a table entry per lane
+constexpr std::string_view landing_region = "nessie.landing";  // buffers for READs of entries, one per lane
 // buffers from which entries are WRITTEN to memory nodes: a table entry per lane
 constexpr std::string_view staging_region = "nessie.staging";
-constexpr std::string_view words_region = "nessie.words";  // landing buffers: lane_words words per lane
+constexpr std::string_view words_region = "nessie.words";  // buffers for READs of words, lane_words per lane
 
 // Number of 8-byte words of each lane (of an outstanding operation, of background work or of the repair of a
-// worker): landing buffers for single words, and one of scan_words for READs that scan the index.
+// worker): buffers for READs of single words, and one of scan_words for READs that scan the index.
 constexpr std::uint32_t lane_words = 128;
 enum LaneWord : std::uint32_t {
   lane_index = 0,
@@ -75,7 +75,7 @@ struct Unlinked {
 // docs/protocols/nessie.md). The worker's background tries to complete or undo it until the node is back.
 struct Unfinished {
   enum class Step : std::uint8_t {
-    take_back,    // roll back: CAS from `own` to `back`, unless the slot no longer holds `own`
+    take_back,    // roll back: CAS from `own` to `back`, unless the index slot no longer holds `own`
     decide_move,  // a MIGRATE's copy is linked; whether its source slot was emptied is unknown
     finish_move,  // a MIGRATE's source slot is emptied; its copy is to be committed
     mark_valid,   // the WRITE that commits the entry, on a memory node, ended in an error
@@ -88,7 +88,7 @@ struct Unfinished {
   // Entries that have left the index if the CAS of unknown outcome took place.
   std::array<EntryId, cuckoo::max_functions + 1> staged{};
   std::uint32_t staged_count = 0;
-  cuckoo::Place source;  // source slot of a MIGRATE
+  cuckoo::Place source;  // source slot of a MIGRATE (move of a key)
   Word source_word = 0, tag = 0;
   std::uint8_t source_rank = 0;
   bool was_tried = false;  // true: an attempt ended without success; its CAS may have been executed

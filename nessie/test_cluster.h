@@ -53,7 +53,7 @@ class NumberedData final : public kv::Dataset {
 
 struct Outcome {
   kv::OpResult result;
-  Attempt moved = Attempt::ok;         // result of a MIGRATE
+  Attempt moved = Attempt::ok;         // result of a MIGRATE (move of a key)
   std::optional<std::uint64_t> value;  // identifies the value that a GET found
   bool is_whole = false;               // whether each byte of the GET's value is the expected one
   fabric::OpStats stats;

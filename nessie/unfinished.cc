@@ -1,4 +1,4 @@
-// Records unfinished work for the background, and completes or undoes it there by reading the slots
+// Records unfinished work for the background, and completes or undoes it there by reading the index slots
 // concerned.
 #include "nessie/unfinished.h"
 
@@ -88,8 +88,8 @@ coro::Task<bool> finish_move(Access access, Unfinished left) {
   if (!is_remote && access.own().table.current(left.entry.index) == left.entry) {
     set_meta(access.lane, left.entry,
              {.is_valid = true, .kind = EntryKind::copy, .source_rank = left.source_rank});
-    // The MIGRATE's copy is examined later, because no word names it if the share of the index with its
-    // target slot was lost.
+    // The copy made by the MIGRATE (move of a key) is examined later, because no word names it if the share
+    // of the index with its target slot was lost.
     access.own().table.doubt(left.entry.index);
   }
   ++access.own().counters.migrations;
@@ -98,9 +98,9 @@ coro::Task<bool> finish_move(Access access, Unfinished left) {
   co_return true;
 }
 
-// Completes or undoes a MIGRATE whose copy is pending in the target slot. If the source slot holds the tag of
-// this MIGRATE, commits the copy. Otherwise another operation has changed the source slot, and the copy is
-// removed.
+// Completes or undoes a MIGRATE (move of a key) whose copy is pending in the target slot. If the source slot
+// holds the tag of this MIGRATE, commits the copy. Otherwise another operation has changed the source slot,
+// and the copy is removed.
 coro::Task<bool> settle_move(Access access, Unfinished left) {
   const WordRead source = co_await read_index(access, left.source);
   if (!source.ok) co_return false;
@@ -155,8 +155,8 @@ Unfinished leave(Lane& lane, Unfinished::Step step, const cuckoo::Place& place, 
 }
 
 void leave_move(Lane& lane, const Move& move, Unfinished::Step step) {
-  // If MIGRATEs leave no tags in the slots that they empty, nobody can tell which operation emptied a
-  // MIGRATE's source slot, so the MIGRATE's copy is left as it is.
+  // If MIGRATEs (moves of keys) leave no tags in the slots that they empty, nobody can tell which operation
+  // emptied a MIGRATE's source slot, so the MIGRATE's copy is left as it is.
   const bool is_decidable = lane.settings.rules.migrate_tags || step != Unfinished::Step::decide_move;
   if (!lane.settings.rules.settles_later || !is_decidable) return;
   Unfinished left = leave(lane, step, move.target, move.copy_word, move.target_word, move.copy);

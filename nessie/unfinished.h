@@ -17,8 +17,9 @@ struct Move;
 // the word that the slot held before.
 [[nodiscard]] Unfinished leave(Lane& lane, Unfinished::Step step, const cuckoo::Place& place, Word own,
                                Word back, const EntryId& entry);
-// Queues an unfinished MIGRATE for the background to complete or roll back. Does nothing if the rules never
-// resolve unknown outcomes, or if the source slot's word cannot show which operation emptied the slot.
+// Queues an unfinished MIGRATE (move of a key) for the background to complete or roll back. Does nothing if
+// the rules never resolve unknown outcomes, or if the source slot's word cannot show which operation emptied
+// the slot.
 void leave_move(Lane& lane, const Move& move, Unfinished::Step step);
 
 // Tries once to complete or undo each piece of unfinished work whose time has come; after a failed try the

@@ -12,9 +12,9 @@ using onesided::no_rank;
 using onesided::SeenWords;
 
 // READs the key's candidate slots number from - 1 down to 0 again, except number `except`; each must still
-// hold its word in `seen`. Every changed word is a conflict: while MIGRATEs run, it is not safe to ignore
-// changes that seem to concern other keys only (conflicting writers, H13 in docs/protocols/nessie.md). Ends
-// in ok, conflict, expired or link_error.
+// hold its word in `seen`. Every changed word is a conflict: while MIGRATEs (moves of keys) run, it is not
+// safe to ignore changes that seem to concern other keys only (conflicting writers, H13 in
+// docs/protocols/nessie.md). Ends in ok, conflict, expired or link_error.
 [[nodiscard]] coro::Task<Attempt> verify_slots(Access access, cuckoo::KeyHash* hash, SeenWords seen,
                                                std::uint32_t from, std::uint32_t except);
 

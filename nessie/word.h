@@ -18,7 +18,7 @@
 // Wider filters take bits from GEN. An EMPTY word of the hardened variant keeps DTI, index and GEN of the
 // slot's last occupant; if its `pending` bit is set, a MIGRATE emptied the slot, and DTI, index and GEN name
 // the copy (the word is then called a tag, H12). The watermark is in the last byte by address and is set in
-// every stored word: a client zeroes its landing buffer and polls for it.
+// every stored word: a client zeroes the buffer of its READ and polls for it.
 #pragma once
 
 #include <cstdint>
@@ -90,7 +90,7 @@ class WordFormat {
     return 15 - dti_bits;
   }
 
-  // The word of an EMPTY slot that never held an entry.
+  // The word of an EMPTY index slot that never held an entry.
   [[nodiscard]] Word initial_empty() const { return is_2015_ ? watermark_bit : watermark_bit | empty_bit; }
   // The EMPTY word for a share of the index that was initialised again after its node was declared lost.
   [[nodiscard]] Word initial_empty(std::uint32_t incarnation) const {
@@ -99,7 +99,8 @@ class WordFormat {
   // The largest number of data table entries (DTEs) on a node that a word can name.
   [[nodiscard]] std::uint64_t most_entries() const { return is_2015_ ? 0xFFFF'FFFF : mask(index_bits()); }
 
-  // Whether a word was ever stored: every stored word has the watermark, zeroed memory does not.
+  // Whether a word was ever stored: every stored word has the watermark (a bit that is always set), zeroed
+  // memory does not.
   [[nodiscard]] static bool is_stored(Word word) { return (word & watermark_bit) != 0; }
 
   [[nodiscard]] bool is_empty(Word word) const {
@@ -107,7 +108,7 @@ class WordFormat {
   }
   [[nodiscard]] std::uint64_t filter(Word word) const { return (word >> filter_at_) & mask(filter_bits_); }
   // The entry that an occupied word names. An EMPTY word of the hardened variant names the slot's last
-  // occupant or, if it is a tag, the copy that a MIGRATE made.
+  // occupant or, if it is a tag, the copy that a MIGRATE (move of a key) made.
   [[nodiscard]] EntryId entry(Word word) const {
     if (is_2015_) {
       return {static_cast<std::uint32_t>(word & mask(dti_bits_)),
@@ -118,15 +119,16 @@ class WordFormat {
             static_cast<std::uint32_t>((word >> generation_at) & mask(generation_bits_)),
             has_incarnation_ ? static_cast<std::uint32_t>((word >> incarnation_at) & mask(4)) : 0};
   }
-  // Whether the word (occupied or tagged) names exactly this use of the entry.
+  // Whether the word (occupied, or EMPTY with a tag that names the copy made by a MIGRATE) names exactly this
+  // use of the entry.
   [[nodiscard]] bool names(Word word, const EntryId& id) const { return entry(word) == id; }
   [[nodiscard]] bool has_incarnation() const { return has_incarnation_; }
   [[nodiscard]] bool has_generation() const { return generation_bits_ != 0; }
   [[nodiscard]] bool is_pending(Word word) const { return !is_empty(word) && (word & pending_) != 0; }
-  // Whether the slot is EMPTY because a MIGRATE emptied it.
+  // Whether the index slot is EMPTY because a MIGRATE (move of a key) emptied it.
   [[nodiscard]] bool is_tagged(Word word) const { return is_empty(word) && (word & pending_) != 0; }
 
-  // The word by which a CAS links entry `id` in a slot that holds the word `replaced`.
+  // The word by which a CAS links entry `id` in an index slot that holds the word `replaced`.
   [[nodiscard]] Word occupied(const EntryId& id, std::uint64_t filter_value, bool is_pending,
                               Word replaced) const {
     if (is_2015_) {
@@ -139,12 +141,13 @@ class WordFormat {
            std::uint64_t{id.index} << dti_bits_ | id.node;
   }
   [[nodiscard]] Word committed(Word word) const { return word & ~pending_; }
-  // The EMPTY word that replaces `word` when its slot is emptied.
+  // The EMPTY word that replaces `word` when its index slot is emptied.
   [[nodiscard]] Word emptied(Word word) const {
     if (is_2015_) return watermark_bit | next_version(word);
     return is_unique_ ? (word & ~pending_) | empty_bit : initial_empty();
   }
-  // The word to which a MIGRATE sets its source slot; `copy` is the word of the MIGRATE's copy.
+  // The word to which a MIGRATE (move of a key) sets its source slot; `copy` is the word of the MIGRATE's
+  // copy.
   [[nodiscard]] Word tagged(Word copy) const { return (copy & ~pending_) | empty_bit | pending_; }
 
   // The generation that follows `generation`; 0 belongs to the initial table and never returns.

@@ -61,7 +61,8 @@ coro::Task<void> change_all(Lane* lane, StoreCluster* run, std::uint64_t keys, T
   const std::uint32_t functions = tables(*run).settings().functions();
   for (std::uint64_t key = 0; key < keys; ++key) {
     const std::uint32_t words = words_up_to(*run, key);
-    expected->reads += 2 * words + functions;  // PUT, DELETE; a second DELETE READs all words
+    // PUT and DELETE READ `words` words each; a second DELETE READs one for each function
+    expected->reads += 2 * words + functions;
     expected->swaps += 2;
     const Lane::Outcome put = co_await lane->put(key, key + 1000);
     EXPECT_EQ(put.result.status, OpStatus::ok);
@@ -118,7 +119,8 @@ TEST_P(ByNic, FailedConnectionsOfServersToThemselvesLoseNothing) {
 INSTANTIATE_TEST_SUITE_P(Fabrics, ByNic, testing::ValuesIn(support::fabrics()),
                          [](const auto& info) { return info.param; });
 
-// The server worker stores by the CPU unless the option says otherwise, and then counts nothing.
+// Without nessie-hy.index-access nic, the server worker stores index words by the CPU, and counts no READs
+// and CASes.
 TEST(ByNicOnSim, ByDefaultTheNicIsLeftAlone) {
   StoreCluster run(make_fabric("sim", {}), protocol().module, {.config = small_deploy(3, 1, 1, 24)});
   EXPECT_FALSE(run.store().counters().contains("nic_index_reads"));

@@ -139,7 +139,7 @@ coro::Task<kv::OpResult> Reader::get(kv::Key key, fabric::OpStats* stats) {
     const bool is_worth_retrying = is_conflict || got.ended == onesided::Outcome::expired;
     if (!is_worth_retrying || attempt + 1 == table_.attempts || worker_.stopping())
       co_return result_of(got, attempt);
-    // The GET's first retry follows without back-off, because the operation that changed the slot has
+    // The GET's first retry follows without back-off, because the operation that changed the index slot has
     // mostly ended by then.
     if (attempt > 0) co_await kv::back_off(&worker_, table_.backoff_start, table_.backoff_cap, attempt - 1);
     if (is_conflict) ++counts_.conflicts;

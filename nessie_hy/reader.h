@@ -70,7 +70,7 @@ class Reader {
   NodeReading& node_;
   GetCounts& counts_;
   std::uint64_t lane_;
-  std::uint64_t landing_;  // byte offset of the lane's landing buffer for entries in the landing region
+  std::uint64_t landing_;  // byte offset in the landing region of the lane's buffer for READs of entries
   std::vector<Peer> peers_;
   kv::WordCache::Pin pinned_;  // the cache entry that the last GET's value points into, if any
   fabric::OpStats* stats_ = nullptr;

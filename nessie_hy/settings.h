@@ -16,8 +16,8 @@ struct Settings {
   std::uint64_t cache_entries = 0;  // cached entries per node; 0: no cache
   // whether a GET READs an entry's header before its value ("multiple reads", Nessie 2017, section 4.3.2)
   bool reads_header_first = false;
-  // how a GET notices that its READs have landed: by polling a bit of the last word in the landing buffer,
-  // the watermark (true), or by completion queue entries (false)
+  // how a GET notices that the data of its READs has arrived: by polling a bit of the data's last word, the
+  // watermark (true), or by completion queue entries (false)
   bool polls_watermarks = true;
   Nanos expiry = 0;  // expiry period in ns: an index word that was read longer ago is not used
   // whether a GET that found nothing READs its candidates again in reverse order (false: mutant)

@@ -13,13 +13,13 @@
 
 namespace loch::nessie_hy {
 
-// landing buffers of READs: one data table entry for each lane (place for one outstanding operation)
+// buffers for READs of data table entries: one entry for each lane (place for one outstanding operation)
 constexpr std::string_view landing_region = "nessie-hy.landing";
-// 8-byte landing words of READs: lane_words for each lane (place for one outstanding operation)
+// buffers for READs of words: lane_words words of 8 bytes for each lane (place for one outstanding operation)
 constexpr std::string_view words_region = "nessie-hy.words";
 
-// Number of 8-byte landing words for each lane (place for one outstanding operation): a whole cache line, so
-// that no two lanes share one.
+// Number of 8-byte words that each lane (place for one outstanding operation) has as buffers for READs: a
+// whole cache line, so that no two lanes share one.
 constexpr std::uint32_t lane_words = 8;
 enum LaneWord : std::uint32_t { lane_index = 0, lane_flush = 1 };
 

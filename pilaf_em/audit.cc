@@ -1,4 +1,4 @@
-// Checks the invariants of a server's table and extents while no change is under way.
+// Checks the invariants of a server's table and extents (keys and values) while no change is under way.
 #include <fmt/format.h>
 
 #include <map>

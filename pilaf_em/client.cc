@@ -52,8 +52,8 @@ coro::Task<kv::OpResult> PilafClient::insert_if_absent(kv::Key key, kv::ValueVie
   co_return co_await store(MessageOp::put, key, value, stats);
 }
 
-// Sends a PUT or INSERT as a message (Pilaf 3.1). The client computes the extent's checksum, and the server
-// only the bucket's.
+// Sends a PUT or INSERT as a message (Pilaf 3.1). The client computes the checksum of the extent (key and
+// value), and the server only the bucket's.
 coro::Task<kv::OpResult> PilafClient::store(MessageOp op, kv::Key key, kv::ValueView value,
                                             fabric::OpStats* stats) {
   const fabric::CpuCosts& costs = worker_.costs();

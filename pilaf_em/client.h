@@ -43,18 +43,18 @@ class PilafClient final : public kv::Client {
     std::uint32_t rank = 0;  // index of the key's candidate bucket (0 to 2) at which the search continues
     std::uint32_t value_size = 0;
     fabric::OpStats* stats = nullptr;
-    // whether the root (the table's descriptor) was READ with an even version before the present pass over
-    // the buckets
+    // whether the root (the table's descriptor) was READ with an even version before the buckets of the
+    // present search were READ
     bool is_bracketed = false;
     std::uint64_t version = 0;
   };
   [[nodiscard]] coro::Task<kv::OpResult> get_by_reads(kv::Key key, fabric::OpStats* stats);
   [[nodiscard]] coro::Task<Scan> scan();
-  // Decodes the bucket that has landed. Anything but Scan::found ends the scan.
+  // Decodes the bucket that was READ. Anything but Scan::found ends the search.
   [[nodiscard]] Scan take_bucket(Bucket* bucket);
   // Whether the place that the bucket names can be that of an extent (a key and its value).
   [[nodiscard]] Scan check_place(const Bucket& bucket);
-  // Whether the checksum of the extent (key and value) that has landed is right.
+  // Whether the checksum of the extent (key and value) that was READ is right.
   [[nodiscard]] bool is_extent_whole(const Bucket& bucket);
   // READs the shard's root (its table's descriptor). Returns false if the shard's node cannot be reached or
   // its memory is lost.

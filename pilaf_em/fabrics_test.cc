@@ -130,7 +130,8 @@ TEST_P(OnFabric, ManyClientsOnFewKeys) {
   }
 }
 
-// Tables start with 3 slots and extents with room for one item, so both grow under load.
+// Tables start with 3 slots and extents (memory for keys and values) with room for one item, so both grow
+// under load.
 TEST_P(OnFabric, GrowsUnderLoad) {
   for (const char* protocol : {"pilaf", "pilaf-vo"}) {
     Tally tally;
@@ -217,7 +218,7 @@ void expect_cost(const fabric::OpStats& stats, const Cost& cost) {
   EXPECT_EQ(stats.payload_bytes, cost.payload);
 }
 
-// Shape of a run with the store on node 0 and the clients on node 1, so that every message crosses the
+// Settings of a run with the store on node 0 and the clients on node 1, so that every message crosses the
 // network.
 TestRun::Shape one_server(const char* protocol, std::map<std::string, std::string> options = {}) {
   TestRun::Shape shape{.protocol = protocol, .config = shape_of(2, 1, 2'000), .options = std::move(options)};
@@ -261,7 +262,8 @@ coro::Task<void> count_reads(TestRun* run, bool confirms, double* probes) {
     if (is_there || !confirms) {
       expect_cost(hand.stats, {.read = all + used, .payload = look});
       EXPECT_EQ(hand.stats.index_read, all);
-    } else {  // a confirmed miss: the GET READs root (48 bytes), buckets, extents and root a second time
+    } else {  // a miss that is confirmed: all buckets and extents are READ twice, and the root (48 B) as
+              // often
       expect_cost(hand.stats, {.read = 2 * (all + used) + 2, .payload = 2 * look + 2 * 48});
     }
     if (is_there) sum += all;

@@ -1,5 +1,5 @@
-// GET (Pilaf 3.2 to 3.4): READs a bucket, then the extent that it points to, and checks the checksums of
-// both.
+// GET (Pilaf 3.2 to 3.4): READs a bucket, then the extent (key and value) that it points to, and checks the
+// checksums of both.
 #include <algorithm>
 #include <cstring>
 

@@ -1,7 +1,7 @@
-// Growth of tables and extents. A region cannot be registered anew while clients use it, so memory for
-// several growths is reserved. The published server resets its clients' connections when it grows; here it
-// overwrites every bucket of the old table with a "closed" bucket before the new table accepts a PUT, and a
-// client that READs a closed bucket READs the root again.
+// Growth of tables and extents (memory for keys and values). A region cannot be registered anew while clients
+// use it, so memory for several growths is reserved. The published server resets its clients' connections
+// when it grows; here it overwrites every bucket of the old table with a "closed" bucket before the new table
+// accepts a PUT, and a client that READs a closed bucket READs the root (the table's descriptor) again.
 #include <algorithm>
 
 #include "common/base/probe.h"

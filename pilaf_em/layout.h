@@ -20,7 +20,7 @@ namespace loch::pilaf {
 struct Bucket {
   std::uint64_t key_at = 0, value_at = 0, key_length = 0, value_length = 0;
   std::uint64_t extent_crc = 0;
-  // Size in bytes of the extent, which a GET READs: 1.25 times what was first stored there.
+  // Size in bytes of the extent (key and value), which a GET READs: 1.25 times what was first stored there.
   std::uint32_t capacity = 0;
   bool is_used = false;
   std::uint8_t hash = 0;  // 7 bits of the key's hash
@@ -68,10 +68,12 @@ enum class ReplyStatus : std::uint32_t {
   ok = 0,
   not_found = 1,
   table_full = 2,
-  not_logged = 3,  // not applied; writing the log failed, so that the record may still appear after a restart
-  log_closed = 4,  // neither applied nor logged: writing the log failed earlier
-  lost = 5,        // not applied: the node restarted with zeroed memory and was not declared lost yet
-  exists = 6,      // an INSERT was not applied, because the key is present
+  // the change was not applied; writing the log failed, so that its record may still appear after a restart
+  not_logged = 3,
+  log_closed = 4,  // the change was neither applied nor logged: writing the log failed earlier
+  // the change was not applied: the node restarted with zeroed memory and was not declared lost yet
+  lost = 5,
+  exists = 6,  // an INSERT was not applied, because the key is present
 };
 constexpr std::uint32_t put_head = 24, key_head = 8, reply_head = 8;
 

@@ -130,7 +130,7 @@ class PilafModule final : public kv::Module {
 };
 
 // Options that stress the protocol: nearly full tables whose entries must move; tables that grow by one slot
-// at a time; extents that run out; requests that are soon sent again.
+// at a time; extents (memory for keys and values) that run out; requests that are soon sent again.
 std::map<std::string, std::string> PilafModule::fuzz_options(Rng& rng, const kv::DeployConfig& shape) const {
   const auto pick = [&rng](std::vector<std::string> from) { return from[rng.below(from.size())]; };
   std::map<std::string, std::string> knobs;

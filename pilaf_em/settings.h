@@ -20,7 +20,7 @@
 namespace loch::pilaf {
 
 enum class System : std::uint8_t {
-  pilaf,     // GETs by READs
+  pilaf,     // Pilaf: GETs by READs, other operations by messages
   pilaf_vo,  // Pilaf-VO: all operations by messages
   em_opt,    // HERD's optimistic emulation of Pilaf: the READs and messages, without a store
 };
@@ -46,7 +46,8 @@ struct Rules {
   bool closes_tables = true;
   bool replies_late = true;  // true: the server replies to a PUT after applying it
   bool checks_guard = true;
-  bool poisons = true;      // true: the first byte of a freed extent is changed, so that its checksum fails
+  // true: the first byte of a freed extent (key and value) is changed, so that its checksum fails
+  bool poisons = true;
   bool awaits_even = true;  // true: a miss counts as confirmed only if the version was even
   // true: a reply with a new epoch makes the next GET READ the root (the table's descriptor)
   bool follows_epoch = true;
@@ -113,8 +114,8 @@ struct Settings {
   [[nodiscard]] std::uint32_t shard_of(kv::Key key) const;
   // The hash functions for a table with `slots` slots.
   [[nodiscard]] cuckoo::HashFamily family(std::uint64_t slots) const;
-  // Bytes of the landing buffer of one outstanding operation: an extent (key and value), a bucket and a root
-  // (the table's descriptor).
+  // Bytes of the buffer into which one outstanding operation READs: an extent (key and value), a bucket and a
+  // root (the table's descriptor).
   [[nodiscard]] std::uint64_t landing_stride() const {
     return (std::uint64_t{capacity} + 63) / 64 * 64 + 128;
   }

@@ -1,4 +1,4 @@
-// Plans each change of a server's table and extents as steps, and applies the steps.
+// Plans each change of a server's table and extents (keys and values) as steps, and applies the steps.
 #include "pilaf_em/shard.h"
 
 #include <algorithm>

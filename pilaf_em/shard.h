@@ -114,7 +114,7 @@ class Shard {
   }
   [[nodiscard]] std::uint64_t slot_of(cuckoo::KeyHash& hash, std::span<const std::byte> key, Bucket* found);
   void begin_plan();
-  // Allocates an extent for the plan, and remembers it for drop_plan().
+  // Allocates an extent (space for a key and its value) for the plan, and remembers it for drop_plan().
   [[nodiscard]] std::optional<std::uint64_t> allocate(std::uint64_t bytes);
   [[nodiscard]] Planned plan_update(const Item& item, std::uint64_t slot, const Bucket& old);
   [[nodiscard]] Planned plan_replacement(const Item& item, std::uint64_t slot, const Bucket& old);

@@ -83,8 +83,8 @@ class Bench {
     return shard_->put_now(item(name, value));
   }
 
-  // Plans a PUT, and grows the table or the extents first as often as the PUT needs; the caller applies the
-  // PUT's steps.
+  // Plans a PUT, and grows the table or the extents (memory for keys and values) first as often as the PUT
+  // needs; the caller applies the PUT's steps.
   void plan(const Item& item) {
     for (;;) {
       const Planned planned = shard_->plan_put(item);
@@ -315,7 +315,8 @@ TEST(Shard, AValueThatDoesNotFitMoves) {
   ASSERT_TRUE(bench.put(1, value_of(1, 20)));
   const Bucket small = bench.bucket_of(1);
   EXPECT_EQ(small.capacity, bench.settings().capacity_for(key_size + 20));
-  // an extent for 36 bytes has room for 45 (1.25 times as many), so that the longer value fits
+  // an extent (key and value) for 36 bytes has room for 45 (1.25 times as many), so that the longer value
+  // fits
   ASSERT_TRUE(bench.put(1, value_of(2, 29)));
   EXPECT_EQ(bench.bucket_of(1).key_at, small.key_at);
   ASSERT_TRUE(bench.put(1, value_of(3, 30)));

@@ -15,7 +15,7 @@
 namespace loch::pilaf {
 
 // Names of the regions of server S of a node: pilaf.table.S and pilaf.extents.S, which clients READ. The
-// region pilaf.landing has the landing buffers of a node's clients.
+// region pilaf.landing has the buffers into which a node's clients READ.
 [[nodiscard]] std::string table_region(std::uint32_t server);
 [[nodiscard]] std::string extents_region(std::uint32_t server);
 constexpr std::string_view landing_region = "pilaf.landing";

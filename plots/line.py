@@ -15,7 +15,7 @@ from .series import groups, lines, panel_places, system_bars
 
 def panels(drawing: Drawing) -> list[Panel]:
     """One panel for each result field, for each value of the axis `panels:`, and apart for simulated and measured
-    series, unless empty."""
+    series; panels that would be empty are left out."""
     figure = drawing.figure
     series = system_bars if figure.x == SYSTEMS else lines
     found = []

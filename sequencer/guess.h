@@ -30,7 +30,7 @@ class Guess {
     ++unanswered_;
     return static_cast<std::uint32_t>(high_);
   }
-  // The number that a short reply with these low bits stands for.
+  // The number that a short reply with the low bits `low` stands for.
   [[nodiscard]] std::uint64_t short_reply(std::uint32_t low, Nanos now) {
     const bool is_of_previous =
         is_fixed_ && unanswered_before_ > 0 && now < until_ && low >> (bits_ - 1) != 0;

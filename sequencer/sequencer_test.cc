@@ -1,4 +1,4 @@
-// Tests the sequencers on sim and shm: no number is given twice.
+// Tests the sequencers on the simulator and on shared memory: no number is given twice.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -180,7 +180,7 @@ TEST(SeqSpec, LowBitsOfALateReplyBelongToTheFormerGuess) {
   EXPECT_EQ(guess.send(), 0u);
   EXPECT_EQ(guess.send(), 0u);
   EXPECT_EQ(guess.short_reply(0xFE, 10), 0x0FEu);
-  guess.whole_reply(0x100, 20);  // the third reply overtakes the second one
+  guess.whole_reply(0x100, 20);  // the reply with number 0x100 overtakes the one with 0xFF
   EXPECT_EQ(guess.send(), 1u);
   EXPECT_EQ(guess.short_reply(0xFF, 30), 0x0FFu);
   EXPECT_EQ(guess.short_reply(0x01, 40), 0x101u);
@@ -195,7 +195,8 @@ TEST(SeqSpec, WithoutTheFixItIsReadAsTheNewest) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(guess.send(), 0u);
   EXPECT_EQ(guess.short_reply(0xFE, 10), 0x0FEu);
   guess.whole_reply(0x100, 20);
-  EXPECT_EQ(guess.short_reply(0xFF, 30), 0x1FFu);  // wrong: the sequencer will give this number out later
+  // wrong: the number was 0x0FF; 0x1FF will be given out later
+  EXPECT_EQ(guess.short_reply(0xFF, 30), 0x1FFu);
 }
 
 TEST(SeqSpec, LostRequestsAreForgottenInTime) {

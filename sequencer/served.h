@@ -31,7 +31,7 @@ struct ServedSettings {
   }
   [[nodiscard]] rpc::ReplyDesk::Shape desk() const {
     return {.payload_bytes = number_bytes,
-            // more than one for each outstanding operation, for late replies
+            // receive buffers: more than one for each outstanding operation, for late replies
             .buffers = 2 * config.window + 16,
             .waiters = config.window,
             .slice = std::max<Nanos>(retry_after / 4, 1'000)};
@@ -104,8 +104,8 @@ class ServedClient final : public NumberClient {
 
 // The counter to which all server workers of the process add. Adding requires exclusive ownership of its
 // cache line, so a worker waits for those before it, and for the line's transfer from the core that had it
-// last ("contention for the shared counter", Kalia et al. 2016, section 4.2). wait() models this on sim and
-// returns 0 on real cores.
+// last ("contention for the shared counter", Kalia et al. 2016, section 4.2). wait() models this on the
+// simulator and returns 0 on real cores.
 class SharedCounter {
  public:
   explicit SharedCounter(std::uint64_t first) : next_(first) {}
@@ -115,7 +115,7 @@ class SharedCounter {
 
  private:
   std::atomic<std::uint64_t> next_;
-  // Last owner of the cache line; used on sim only, which has one thread.
+  // Last owner of the counter's cache line; used on the simulator only, which has one thread.
   const fabric::Worker* holder_ = nullptr;
   Nanos free_at_ = 0;
 };
@@ -159,7 +159,7 @@ class ServedStore : public NumberStore {
   std::map<fabric::NodeId, NodeState> nodes_;
 };
 
-// The options that both sequencers have, named with `prefix`, and the settings derived from them.
+// The options that seq-rpc and seq-spec both have, named with `prefix`, and the settings derived from them.
 [[nodiscard]] std::vector<kv::OptionSpec> served_options(const std::string& prefix);
 [[nodiscard]] Result<ServedSettings> decide_served(const std::string& prefix, const kv::DeployConfig& config,
                                                    const kv::Options& options);

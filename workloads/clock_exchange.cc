@@ -227,7 +227,8 @@ coro::Task<void> ClockExchange::tell(fabric::Worker* worker, std::uint64_t word)
   const fabric::LocalSlice from{region_, staged};
   const fabric::Completion done =
       co_await worker->write(reference.region, own_ * slot_bytes + question_at, from, 8);
-  // not used: if the reference node cannot be reached, it stops waiting for this process by itself
+  // whether the WRITE succeeded is not used: if the reference node cannot be reached, it stops waiting for
+  // this process by itself
   static_cast<void>(done);
 }
 
@@ -242,7 +243,8 @@ coro::Task<void> ClockExchange::align_first(fabric::Worker* worker) {
           .region = region_, .offset = slot_bytes + question_at, .value = 1, .peer = reference()};
       const Nanos deadline = worker->now() + first_patience;
       const fabric::WatchOutcome outcome = co_await worker->watch(start, deadline);
-      // not used: the load begins even if the reference node has given no start sign in time
+      // whether the start sign came is not used: the load begins even if the reference node has given none in
+      // time
       static_cast<void>(outcome);
     }
   }

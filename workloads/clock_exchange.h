@@ -10,7 +10,7 @@
 // cluster:
 //   on the reference node, slot n: what node n WRITEs: the last comparison of its clock (time, offset, error,
 //   each in ns),
-//     and in the last word its question;
+//     and in the last word the number of its question for the time;
 //   on another node, slot 0: the answer (clock << 16 | number) in the last word, slot 1: the start sign.
 // A second part of the same size holds what the node itself WRITEs to others.
 #pragma once

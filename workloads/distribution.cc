@@ -212,8 +212,8 @@ double sum_of_powers(std::uint64_t n, double theta) {
 }
 }  // namespace
 
-// A run asks for the same sum when its flags are checked and when its load begins, and the sum takes longer
-// than the preload of a small store, so that the last one is kept.
+// A run asks for the same sum when its flags are checked and when its load begins. Computing it takes longer
+// than the preload of a small store, so the last result is kept.
 double zeta(std::uint64_t n, double theta) {
   struct Known {
     std::uint64_t n = 0;

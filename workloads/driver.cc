@@ -249,8 +249,8 @@ coro::Task<void> Driver::server_main(fabric::Worker* worker, std::uint32_t index
 }
 
 coro::Task<void> Driver::client_main(ClientWorker* own) {
-  // Clients compute in steps of this many ns of CPU time, each of which takes longer in real time on a shared
-  // core.
+  // Until the time `settle` is over, clients burn CPU time in steps of this many ns, each of which takes
+  // longer in real time on a shared core.
   constexpr Nanos spin = 1'000'000;
   const Nanos settled = own->worker->now() + load_.settle;
   while (own->worker->now() < settled && !own->worker->stopping()) co_await own->worker->compute(spin);
@@ -263,8 +263,8 @@ coro::Task<void> Driver::client_main(ClientWorker* own) {
   coro::Scope scope(own->worker->run_queue()), alongside(own->worker->run_queue());
   for (std::uint32_t i = 0; i < deploy_.window; ++i) {
     own->slots[i]->client = pacing.paced(store_.client(*own->worker, i));
-    // In a load of multi-gets, a window slot uses the next multi_get - 1 slots for the further GETs of each
-    // multi-get; those slots get no loop of their own.
+    // In a load of multi-gets, a window slot (place for one operation) uses the next multi_get - 1 slots for
+    // the further GETs of each multi-get; those slots get no loop of their own.
     if (!probes && i % load_.multi_get != 0) continue;
     Slot* const slot = own->slots[i].get();
     scope.spawn(probes         ? probe_main(own, slot, i)
@@ -286,9 +286,9 @@ coro::Task<void> Driver::client_main(ClientWorker* own) {
   for (const auto& slot : own->slots) slot->client.reset();
 }
 
-// When all clients have ended, one client worker runs the final sweep: with planned failures the worker that
-// does the repairs (FailurePlan::keeper), otherwise the worker that ends last. The other workers wait until
-// the sweep has ended, so that their background coroutines keep running.
+// When all clients have ended, one client worker runs the final sweep (GETs and PUTs of every key): with
+// planned failures the worker that does the repairs (FailurePlan::keeper), otherwise the worker that ends
+// last. The other workers wait until the sweep has ended, so that their background coroutines keep running.
 coro::Task<void> Driver::finish(ClientWorker* own) {
   constexpr Nanos pause = 100'000;
   fabric::Worker& worker = *own->worker;

@@ -65,14 +65,15 @@ struct FailurePlan {
     std::vector<kv::ClientId> dead;
     std::vector<fabric::NodeId> lost;
   };
-  // The final sweep leaves out the keys whose operations need this node (or, if given, this server worker of
-  // the node), because a failure may have put them out of service for good.
+  // The final sweep (GETs and PUTs of every key after the load) leaves out the keys whose operations need
+  // this node (or, if given, this server worker of the node), because a failure may have put them out of
+  // service for good.
   struct Excuse {
     fabric::NodeId node = 0;
     std::optional<std::uint32_t> server;
   };
-  // The client worker that does the planned repairs beside its load, and the final sweep; it does not fail
-  // itself.
+  // The client worker that does the planned repairs beside its load, and the final sweep (GETs and PUTs of
+  // every key); it does not fail itself.
   kv::ClientId keeper;
   // Client workers that will be killed: the run does not wait for them to end.
   std::vector<kv::ClientId> doomed;
@@ -85,25 +86,26 @@ struct FailurePlan {
     fabric::NodeId node = 0;
   };
   std::vector<Strike> strikes;  // failures and restarts, to be shown as events in the result's time series
-  Nanos over = 0;  // time (now()) of the last failure or restart; the final sweep begins after it
+  Nanos over = 0;  // time (now()) of the last failure or restart; the final check of all keys begins after it
 };
 
-// Replay of a trace. Each key belongs to one window slot of the cluster, chosen by a hash of its record
-// number, and a slot issues its keys' operations in the trace's order, so that operations on one key keep
-// their order.
+// Replay of a trace. Each key belongs to one window slot (place for one operation) of the cluster, chosen by
+// a hash of its record number, and a slot issues its keys' operations in the trace's order, so that
+// operations on one key keep their order.
 struct Replay {
   std::shared_ptr<const Trace> trace;
   // An operation is due at its arrival time in the trace divided by `speed`, and its latency counts from
-  // then. With speed 0, slots issue operations as fast as the store answers.
+  // then. With speed 0, window slots (places for one operation each) issue operations as fast as the store
+  // answers.
   double speed = 0;
 };
 
 struct LoadConfig {
   OperationMix mix;
   DistributionSpec distribution;
-  // Keys per multi-get: one GET drawn from the mix asks for this many keys at once, each in a window slot of
-  // its own. DeployConfig::window, the number of slots, has to be a multiple of this number. `rate` and
-  // `operations` count a multi-get as one operation.
+  // Keys per multi-get: one GET drawn from the mix asks for this many keys at once, each in a window slot
+  // (place for one operation) of its own. DeployConfig::window, the number of slots, has to be a multiple of
+  // this number. `rate` and `operations` count a multi-get as one operation.
   std::uint32_t multi_get = 1;
   double rate = 0;          // operations a second over the whole cluster; 0: closed loop
   bool fixed_gaps = false;  // true: open loop: equal gaps between operations instead of a Poisson process
@@ -111,7 +113,9 @@ struct LoadConfig {
   // workers over the cores.
   Nanos settle = 0;
   Nanos think = 0;  // closed loop: CPU time that a client computes before each operation
-  Nanos pause = 0;  // closed loop: time that a slot waits before each operation, while its core spins
+  // closed loop: time that a window slot (place for one operation) waits before each operation, while its
+  // core spins
+  Nanos pause = 0;
   // How operations wait after a CAS that failed because of another client (conflicts.h); nullopt: as the
   // protocol does by itself
   std::optional<kv::ConflictConfig> conflicts;
@@ -135,18 +139,18 @@ struct LoadConfig {
   // one process only.
   bool final_sweep = false;
   Nanos sweep_patience = 40'000'000;  // ns for which a failing operation of the final sweep is retried
-  // The records that the final sweep visits; nullopt: every preloaded record.
+  // The records that the final sweep (GETs and PUTs after the load) visits; nullopt: every preloaded record.
   std::optional<std::vector<std::uint64_t>> swept;
   bool may_be_full = false;  // the final sweep accepts "table full" as the answer to a PUT
   std::optional<FailurePlan> failures;
-  // Each slot executes its list of operations in this script instead of drawing from the mix; `operations`
-  // and `duration` are then ignored.
+  // Each window slot (place for one operation) executes its list of operations in this script instead of
+  // drawing from the mix; `operations` and `duration` are then ignored.
   std::optional<Script> script;
   // The operations come from a trace instead of the mix; `operations` is the number of the trace's
   // operations.
   std::optional<Replay> replay;
-  // If not null, receives every operation that the slots issue. Owned by the caller; not thread-safe, so all
-  // clients have to run on one thread, as in a simulation.
+  // If not null, receives every operation that the window slots (places for one operation each) issue. Owned
+  // by the caller; not thread-safe, so all clients have to run on one thread, as in a simulation.
   Transcript* transcript = nullptr;
   // If given: a node found lost during the load is fenced off, and what its clients left half-done is
   // repaired, this many ns after its loss was noticed, while the load goes on. Not used together with planned
@@ -156,9 +160,9 @@ struct LoadConfig {
   // Number of preloaded records, evenly spread, that the last client worker of the last node writes once per
   // bin of the time series, to count unwritable keys; that worker drives no load. Requires `timeline`.
   std::uint32_t probe_keys = 0;
-  // Pause in ns of a slot after an operation that ended in error, timeout or "table full". It doubles with
-  // each further failure in a row, up to 1,024 times this value, and bounds the work done against a dead
-  // peer.
+  // Pause in ns of a window slot (place for one operation) after an operation that ended in error, timeout or
+  // "table full". It doubles with each further failure in a row, up to 1,024 times this value, and bounds the
+  // work done against a dead peer.
   Nanos error_pause = 10'000;
 };
 
@@ -255,7 +259,8 @@ class Driver {
   void deal_trace();
   [[nodiscard]] Nanos replay_due(const TraceEvent& event) const;
   coro::Task<void> server_main(fabric::Worker* worker, std::uint32_t index);
-  // What a slot does next: stop, issue an operation of the warm-up, or issue one that counts.
+  // What a window slot (place for one operation) does next: stop, issue an operation of the warm-up, or issue
+  // one that counts.
   enum class Turn : std::uint8_t { stop, warm_up, measured };
   coro::Task<bool> wait_and_operate(ClientWorker* own, Slot* slot);
   coro::Task<void> insert(ClientWorker* own, Slot* slot, Nanos due);
@@ -317,19 +322,20 @@ class Driver {
   kv::Store& store_;
   fabric::Fabric& fabric_;
   LogFactory logs_;
-  // whether the value that a GET returns is checked: with --verify in every slot, otherwise only in slots
-  // that write a history
+  // whether the value that a GET returns is checked: with --verify in every window slot (place for one
+  // operation), otherwise only in slots that write a history
   const bool judges_values_;
-  // whether every operation of a slot is a GET, PUT, DELETE or INSERT, issued as soon as the previous one has
-  // ended
+  // whether every operation of a window slot (place for one operation) is a GET, PUT, DELETE or INSERT,
+  // issued as soon as the previous one has ended
   const bool is_plain_;
   KeyTable keys_;
   // The number N of records, if every worker draws uniformly from the first N; 0: choose_record() draws them.
   std::uint64_t draws_below_ = 0;
   // choose() draws 53 random bits; if they are below this number, the operation is a GET.
   std::uint64_t gets_below_ = 0;
-  // Whether slots run bare_main(): a closed loop over preloaded records of one size, drawn uniformly, whose
-  // keys are known, without a history, a check of values or a transcript.
+  // Whether window slots (places for one operation each) run bare_main(): a closed loop over preloaded
+  // records of one size, drawn uniformly, whose keys are known, without a history, a check of values or a
+  // transcript.
   bool is_bare_ = false;
   std::unique_ptr<Chooser> chooser_;
   std::unique_ptr<InsertLedger> inserts_;
@@ -353,8 +359,9 @@ class Driver {
   std::vector<measure::TimelineEvent> events_;
   std::unique_ptr<OperationLog> losses_;
   std::vector<fabric::NodeId> revived_;
-  std::uint32_t next_number_ = 0;  // client number of the next slot that is added during the load
-  fabric::Requirements needs_;     // the protocol's requirements
+  // client number of the next window slot (place for one operation) that is added during the load
+  std::uint32_t next_number_ = 0;
+  fabric::Requirements needs_;  // the protocol's requirements
   std::atomic<bool> is_swept_{false};
   bool did_scrub_ = false;
   std::atomic<std::size_t> workers_left_{0};

@@ -16,15 +16,19 @@
 
 namespace loch::workloads {
 
-// One window slot: a client of the store with its own buffers and its own client number.
+// One window slot (place for one operation): a client of the store with its own buffers and its own client
+// number.
 struct Driver::Slot {
   std::unique_ptr<kv::Client> client;
   std::unique_ptr<OperationLog> log;
   std::uint32_t number = 0;  // identifies this client in the cluster; stored in all values that it writes
-  std::uint32_t index = 0;   // index among the window slots of its client worker
-  std::vector<ScriptedOperation> script;  // the slot's operations, if the load is a script
-  std::size_t next = 0;                   // index of the script's next operation
-  // Time until which the script let the slot sleep before the current operation; -1: it did not sleep.
+  // index among the window slots (places for one operation each) of its client worker
+  std::uint32_t index = 0;
+  // operations of this window slot (place for one operation), if the load is a script
+  std::vector<ScriptedOperation> script;
+  std::size_t next = 0;  // index of the script's next operation
+  // Time until which the script let the window slot (place for one operation) sleep before the current
+  // operation; -1: it did not sleep.
   Nanos slept_until = -1;
   std::vector<std::uint32_t> dealt;  // indices of the trace's operations that this slot issues
   std::uint32_t value_bytes = 0;     // value size of the next PUT of a replayed trace; 0: the size is drawn
@@ -95,7 +99,8 @@ struct Driver::ClientWorker {
   bool done = false;  // tells the store's background coroutine to end
   // whether this worker will be killed by a planned failure, so that the run does not await its end
   bool is_doomed = false;
-  std::atomic<bool> has_ended{false};  // whether all slots of this worker have ended
+  // whether all window slots (places for one operation each) of this worker have ended
+  std::atomic<bool> has_ended{false};
   std::uint64_t quota = 0;  // operations that this worker still has to start, if the load counts operations
   std::uint64_t place = 0;  // identifies the next record under Distribution::sequential
   Nanos due = -1;           // open loop: time at which the next operation is due

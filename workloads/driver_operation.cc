@@ -1,4 +1,5 @@
-// The loop of a window slot: draws the next operation, issues it and counts its outcome.
+// The loop of a window slot (place for one operation): draws the next operation, issues it and counts its
+// outcome.
 #include <algorithm>
 #include <cmath>
 
@@ -11,8 +12,8 @@ namespace loch::workloads {
 
 // Open loop: an operation due later than this never begins, so that sums of times do not overflow.
 constexpr Nanos latest_due = Nanos{1} << 60;
-// Open loop: a slot does not wait for an operation that is due later than this many nanoseconds after the end
-// of the run.
+// Open loop: a window slot (place for one operation) does not wait for an operation that is due later than
+// this many nanoseconds after the end of the run.
 constexpr Nanos beyond_end = 1'000'000'000;
 
 Driver::Turn Driver::next_turn(ClientWorker& own, const Slot& slot, Nanos now) {
@@ -71,8 +72,8 @@ Nanos Driver::first_pause(ClientWorker& own) const {
   return static_cast<Nanos>(own.rng.below(static_cast<std::uint64_t>(load_.pause)));
 }
 
-// Sets the slot's key and, for a write, its value. Computes the key's digest only if the value is written or
-// verified.
+// Sets the key and, for a write, the value of a window slot (place for one operation). Computes the key's
+// digest only if the value is written or verified.
 void Driver::prepare(Slot& slot, OpKind kind, std::uint64_t record) {
   slot.key_size = records_.key_size(record);
   slot.stats = {};
@@ -216,12 +217,12 @@ coro::Task<void> Driver::operate(ClientWorker* own, Slot* slot, OpKind kind, std
   if (pause > 0 && !worker.stopping()) co_await worker.sleep_until(ended + pause);
 }
 
-// The loop of a window slot. It reads the clock once for both the end of an operation and the beginning of
-// the next one, unless the slot waits between them.
+// The loop of a window slot (place for one operation). It reads the clock once for both the end of an
+// operation and the beginning of the next one, unless the slot waits between them.
 coro::Task<void> Driver::slot_main(ClientWorker* own, Slot* slot) {
   fabric::Worker& worker = *own->worker;
-  // pauses begin at a random time; without this, slots that pause for equal times would issue operations in
-  // step
+  // pauses begin at a random time; without this, window slots (places for one operation each) that pause for
+  // equal times would issue operations in step
   if (load_.pause > 0) co_await worker.spin_until(worker.now() + first_pause(*own));
   Nanos now = worker.now();
   while (true) {
@@ -297,8 +298,9 @@ coro::Task<void> Driver::bare_main(ClientWorker* own, Slot* slot) {
   }
 }
 
-// Issues a slot's next operation under a load with a rate, a think time, pauses, a script, inserts,
-// read-modify-writes or multi-gets. Returns false if the slot has no further operation.
+// Issues the next operation of a window slot (place for one operation) under a load with a rate, a think
+// time, pauses, a script, inserts, read-modify-writes or multi-gets. Returns false if the slot has no further
+// operation.
 coro::Task<bool> Driver::wait_and_operate(ClientWorker* own, Slot* slot) {
   fabric::Worker& worker = *own->worker;
   co_await worker.compute(load_.think);
@@ -364,8 +366,8 @@ coro::Task<void> Driver::insert(ClientWorker* own, Slot* slot, Nanos due) {
   inserts_->acknowledge(record);
 }
 
-// A multi-get: GETs of different records at the same time, each in a window slot of its own. The result is no
-// snapshot: each GET takes effect at its own instant.
+// A multi-get: GETs of different records at the same time, each in a window slot (place for one operation) of
+// its own. The result is no snapshot: each GET takes effect at its own instant.
 coro::Task<void> Driver::multi_get(ClientWorker* own, Slot* slot, Nanos due) {
   fabric::Worker& worker = *own->worker;
   const Nanos invoked = worker.now();

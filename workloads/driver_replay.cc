@@ -1,4 +1,5 @@
-// Replays a trace: deals its operations to window slots and issues them when they are due.
+// Replays a trace: deals its operations to window slots (places for one operation each) and issues them when
+// they are due.
 #include <algorithm>
 #include <cmath>
 
@@ -7,8 +8,8 @@
 
 namespace loch::workloads {
 
-// Deals each operation of the trace to a slot by the hash of its record, over the slots of the whole cluster,
-// so that every process computes the same assignment.
+// Deals each operation of the trace to a window slot (place for one operation) by the hash of its record,
+// over the slots of the whole cluster, so that every process computes the same assignment.
 void Driver::deal_trace() {
   const std::uint64_t slots =
       std::uint64_t{deploy_.driving_nodes()} * deploy_.client_workers * deploy_.window;

@@ -137,7 +137,8 @@ TEST_P(ReplayOn, EveryOperationOnceAndThoseOfAKeyInTheirOrder) {
     for (std::size_t i = 0; i < events.size(); ++i) {
       EXPECT_EQ(got[i].kind, events[i].kind()) << key << " " << i;
       if (i > 0) EXPECT_GE(got[i].begin, got[i - 1].end) << key << " " << i;
-      // One slot issues all operations of a key, so the trace alone tells whether the key is present.
+      // One window slot (place for one operation) issues all operations of a key, so the trace alone tells
+      // whether the key is present.
       const bool finds = events[i].kind() == OpKind::put || is_there;
       EXPECT_EQ(got[i].outcome, finds ? Outcome::ok : Outcome::not_found) << key << " " << i;
       is_there = events[i].kind() == OpKind::put || (is_there && events[i].kind() == OpKind::get);

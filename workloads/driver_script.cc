@@ -1,4 +1,5 @@
-// Finds the script that a Driver's slot follows, and records what the slots do as a new script.
+// Finds the script that a window slot (place for one operation) of a Driver follows, and records what the
+// window slots do as a new script.
 #include <algorithm>
 
 #include "workloads/driver_client.h"
@@ -15,8 +16,8 @@ std::vector<ScriptedOperation> Driver::scripted(const ScriptedClient& who) const
 void Driver::transcribe(const ClientWorker& own, const Slot& slot, OpKind kind, std::uint64_t record) {
   const ScriptedClient who{
       own.worker->node(), static_cast<std::uint16_t>(own.index), slot.index, own.incarnation, {}};
-  // After a sleep the slot wakes a little late, but equally late in every run: record the time that the slot
-  // waited for, not the time of waking.
+  // After a sleep a window slot (place for one operation) wakes a little late, but equally late in every run:
+  // record the time that the slot waited for, not the time of waking.
   const Nanos at = slot.slept_until >= 0 ? slot.slept_until : own.worker->now();
   const ScriptedOperation operation{kind, record, at};
   if (slot.is_sweeping) {

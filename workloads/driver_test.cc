@@ -237,8 +237,8 @@ TEST_P(DriverOn, AProberWritesItsSampleAndIsNotCounted) {
   for (const measure::Timeline::Bin& bin : outcome.timeline->bins()) EXPECT_EQ(bin.unwritable, 0U);
 }
 
-// A multi-get asks for different keys at once, and its slot issues the next operation only after the last
-// answer to the multi-get.
+// A multi-get asks for different keys at once, and its window slot (place for one operation) issues the next
+// operation only after the last answer to the multi-get.
 TEST_P(DriverOn, AMultiGetIsManyGetsAtOnce) {
   Recording recording;
   plan_.logs = recording.factory();
@@ -275,7 +275,8 @@ TEST_P(DriverOn, AMultiGetIsManyGetsAtOnce) {
   }
 }
 
-// Even with a skewed distribution the keys of a multi-get differ; a PUT uses only one of the window slots.
+// Even with a skewed distribution the keys of a multi-get differ; a PUT uses only one of the window slots
+// (places for one operation each).
 TEST_P(DriverOn, AMultiGetMayAskForEveryKey) {
   plan_.deploy.keys = plan_.deploy.max_keys = 5;
   plan_.records = {5, 5, 32, 200};
@@ -316,7 +317,8 @@ TEST_P(DriverOn, OpenLoopLatencyCountsFromTheIntendedStart) {
   EXPECT_GT(sum.of(OpKind::get).latency_ns.percentile(99), plan_.load.duration / 2);
 }
 
-// All window slots of a worker share one thread, and thinking takes CPU time, so their think times add up.
+// All window slots (places for one operation each) of a worker share one thread, and thinking takes CPU time,
+// so their think times add up.
 TEST_P(DriverOn, ThinkingTakesTheTimeOfTheWorkersThread) {
   plan_.load.operations = 0;
   plan_.load.duration = is_sim() ? 20'000'000 : 300'000'000;
@@ -324,7 +326,7 @@ TEST_P(DriverOn, ThinkingTakesTheTimeOfTheWorkersThread) {
   const measure::Tally sum = total(run());
   const std::uint64_t workers = std::uint64_t{plan_.deploy.nodes} * plan_.deploy.client_workers;
   // The measurement window is as long as 100 think times of a worker; in addition, one operation of each
-  // window slot may have begun before the measurement window.
+  // window slot (place for one operation) may have begun before the measurement window.
   EXPECT_LE(sum.total(), workers * (100 + plan_.deploy.window));
   EXPECT_GT(sum.total(), is_sim() ? workers * 90 : 0);
   plan_.load.rate = 1'000;
@@ -332,8 +334,8 @@ TEST_P(DriverOn, ThinkingTakesTheTimeOfTheWorkersThread) {
   EXPECT_FALSE(run_load(*fabric, plan_));
 }
 
-// Pauses of a worker's window slots overlap, since the slots wait for them at the same time; think times,
-// which take CPU time, add up instead.
+// Pauses of a worker's window slots (places for one operation each) overlap, since the slots wait for them at
+// the same time; think times, which take CPU time, add up instead.
 TEST_P(DriverOn, PausesOfAWorkersSlotsOverlap) {
   plan_.load.operations = 0;
   plan_.load.duration = is_sim() ? 20'000'000 : 300'000'000;

@@ -49,8 +49,8 @@ bool Driver::is_prober(const ClientWorker& own) const {
          own.index + 1 == deploy_.client_workers;
 }
 
-// The loop of a prober's slot: PUTs its share of the sampled keys, one after the other, once per bin of the
-// time series.
+// The loop of a window slot (place for one operation) of the prober (the client that PUTs some keys in every
+// bin): PUTs its share of the sampled keys, one after the other, once per bin of the time series.
 coro::Task<void> Driver::probe_main(ClientWorker* own, Slot* slot, std::uint32_t index) {
   fabric::Worker& worker = *own->worker;
   const std::uint64_t records = records_.shape().preloaded;
@@ -79,9 +79,10 @@ void Driver::note_probe(std::uint64_t key, Nanos from, Nanos to, bool is_written
   mark(last, is_written ? probe_written : probe_waiting);
 }
 
-// The number of the prober's keys that could not be written, in each bin. A PUT that ended with ok in a bin
-// makes its key writable in the bin. Otherwise a PUT that failed in the bin, or was under way during the
-// whole bin, makes the key unwritable. Without such a PUT the key counts as it did in the previous bin.
+// The number of keys of the prober (the client that PUTs some keys in every bin) that could not be written,
+// in each bin. A PUT that ended with ok in a bin makes its key writable in the bin. Otherwise a PUT that
+// failed in the bin, or was under way during the whole bin, makes the key unwritable. Without such a PUT the
+// key counts as it did in the previous bin.
 std::vector<std::uint32_t> Driver::unwritable() const {
   std::vector<std::uint32_t> by_bin(shape_->bins());
   for (std::uint32_t key = 0; key < load_.probe_keys; ++key) {

@@ -35,7 +35,7 @@ class KeyTable {
     return reinterpret_cast<const std::byte*>(words_.get()) + record * stride_;
   }
 
-  // Each entry is the digest followed by the key, padded to whole words.
+  // For each record the digest of its key and then the key, padded to whole words.
   std::unique_ptr<std::uint64_t[]> words_;
   std::uint64_t count_ = 0, stride_ = 0;
 };

@@ -24,7 +24,8 @@ constexpr int size_filler = '.';
 
 // The eight decimal digits of a number below 10^8 as text, the first digit in the lowest byte.
 std::uint64_t eight_digits(std::uint32_t number) {
-  // Each half of the word has four digits, then each quarter two, then each byte one.
+  // Splits the number: at first each half of the word has four of its digits, then each quarter two, then
+  // each byte one.
   const std::uint64_t fours = number / 10'000 | std::uint64_t{number % 10'000} << 32;
   const std::uint64_t hundreds = fours * 10'486 >> 20 & 0x7F'0000'007F;
   const std::uint64_t twos = hundreds | (fours - hundreds * 100) << 16;

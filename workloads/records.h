@@ -64,8 +64,8 @@ class Records final : public kv::Dataset {
     if (!shape_.value_sizes) return shape_.value_size;
     return drawn_size(key_digest, writer, sequence);
   }
-  // Whether a value that a GET returned has the size that belongs to the writer and sequence in its stamp. A
-  // value too small for a full stamp passes if some possible version has that size.
+  // Whether a value that a GET returned has the size that belongs to the writer and sequence in its stamp
+  // (first bytes). A value too small for a full stamp passes if some possible version has that size.
   [[nodiscard]] bool is_size_right(const kv::ValueReading& reading, std::uint32_t size,
                                    std::uint64_t key_digest) const;
   void key(std::uint64_t i, std::byte* out) const override;

@@ -59,7 +59,8 @@ struct RunOutcome {
   std::vector<std::string> notes;
   std::uint64_t outstanding = 0;   // number of operations that never returned
   std::vector<std::string> stuck;  // what Driver::stuck() returned in this process
-  // Errors that Store::audit found; filled only after a final sweep, when no operation is under way.
+  // Errors that Store::audit found; filled only after a final check of all keys, when no operation is under
+  // way.
   std::vector<std::string> unsound;
   std::map<std::string, std::uint64_t> repaired;  // the counts that Driver::repaired() returned
   std::vector<std::uint32_t> declared_lost;
@@ -69,8 +70,8 @@ struct RunOutcome {
 
 [[nodiscard]] std::string_view name(fabric::RunEnd end);
 
-// How the protocol is to size its slots for these records. Fails with `unsupported` if the records have
-// several sizes and the protocol takes only one.
+// How the protocol is to size the slots of its tables for these records. Fails with `unsupported` if the
+// records have several sizes and the protocol takes only one.
 [[nodiscard]] Result<kv::SlotUse> slots_of(const kv::Module& module, const kv::Options& options,
                                            const Records::Shape& records);
 
@@ -81,11 +82,12 @@ struct Deployed {
   std::unique_ptr<Driver> driver;
 };
 
-// The part of run_load() that comes before the load.
+// The first part of run_load(): deploys the store on the fabric and preloads it.
 [[nodiscard]] Result<std::unique_ptr<Deployed>> set_up(fabric::Fabric& fabric, const RunPlan& plan);
-// Gives the workers of `deployed` the load of `plan`, which is otherwise the plan that it was set up for.
+// Replaces the load that the workers of `deployed` are to run by that of `plan`, which has to equal the plan
+// given to set_up() in everything else.
 [[nodiscard]] Result<> change_load(fabric::Fabric& fabric, const RunPlan& plan, Deployed& deployed);
-// The part of run_load() that begins with the load.
+// The second part of run_load(): runs the load on the deployed store and gathers the results.
 [[nodiscard]] Result<RunOutcome> run_deployed(fabric::Fabric& fabric, const RunPlan& plan,
                                               Deployed& deployed);
 

@@ -1,6 +1,6 @@
-// Scripts: a fixed list of operations for each window slot, instead of draws from an operation mix. A run can
-// record what its clients did as a script; executing the script on the same fabric with the same seed repeats
-// the run exactly.
+// Scripts: a fixed list of operations for each window slot (place for one operation), instead of draws from
+// an operation mix. A run can record what its clients did as a script; executing the script on the same
+// fabric with the same seed repeats the run exactly.
 #pragma once
 
 #include <cstdint>
@@ -34,11 +34,11 @@ struct ScriptedClient {
   friend bool operator==(const ScriptedClient&, const ScriptedClient&) = default;
 };
 
-// The operations of each slot; a slot without an entry does nothing.
+// The operations of each window slot (place for one operation); a slot without an entry does nothing.
 using Script = std::vector<ScriptedClient>;
 
-// Recorded operations of a run's clients, and of the final sweep, in which one slot of one client reads and
-// writes the keys after the load.
+// Recorded operations of a run's clients, and of the final sweep, in which one window slot (place for one
+// operation) of one client reads and writes the keys after the load.
 struct Transcript {
   Script load;
   ScriptedClient sweep;

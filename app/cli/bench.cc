@@ -32,6 +32,7 @@
 #include "common/base/output_place.h"
 #include "common/check/history.h"
 #include "common/fabric/background/background.h"
+#include "common/fabric/rails.h"
 #include "workloads/run.h"
 
 #include "app/cli/repair_plan.h"
@@ -257,6 +258,10 @@ measure::PointResult to_point(const BenchOptions& o, const kv::Module& module, c
   }
   point.notes.insert(point.notes.end(), o.notes.begin(), o.notes.end());
   point.departure = module.departure(o.protocol_options);
+  if (const std::uint32_t rails = fabric::count_rails(point.devices); rails > 1) {
+    point.notes.push_back(
+        fmt::format("{} rails: what goes to node n takes rail n mod {} (devices, rail)", rails, rails));
+  }
   if (!point.departure.empty())
     point.notes.push_back(fmt::format("{} {}: not the published transport", module.name(), point.departure));
   for (std::string& note : outcome.notes) point.notes.push_back(std::move(note));
@@ -474,8 +479,8 @@ Result<std::unique_ptr<check::HistoryWriter>> open_history(const BenchOptions& o
   }
   return check::HistoryWriter::create(history_part(o.history, place),
                                       {.durable = place.ranks > 1,
-                                       // After a machine crash, unsynchronised data in the kernel's page
-                                       // cache is lost.
+                                       // Without synchronisation, a crash of the machine loses what only the
+                                       // kernel's page cache holds.
                                        .is_synced = o.history_sync && place.ranks > 1,
                                        .format = history_format(o),
                                        .ring_chunks = ring_chunks(o, place)});

@@ -21,39 +21,42 @@ struct RunResult {
   bool is_joint = false;
   measure::PointResult point;
 };
-// One run of a point in this process, from its open fabric on.
+// One run of a point (a measurement with one set of flags) in this process, with its open fabric, its history
+// and its deployed store.
 struct PointRun {
   std::uint32_t repeat = 0;
   OpenFabric open;
-  std::unique_ptr<check::HistoryWriter> history;  // null: none is recorded
+  std::unique_ptr<check::HistoryWriter> history;  // null: no history is recorded
   workloads::RunPlan plan;
   std::unique_ptr<workloads::Deployed> deployed;  // null before set_up_point()
 };
 [[nodiscard]] Result<std::unique_ptr<PointRun>> open_point(const BenchOptions& options,
                                                            const kv::Module& module, std::uint32_t repeat,
                                                            const Place& place);
-// Deploys and preloads the store, which finish_point() does otherwise.
+// Deploys and preloads the store. If this is not called, finish_point() does so first.
 [[nodiscard]] Result<> set_up_point(PointRun& run);
-// Gives a run that is set up the load of other options, which are equal to its own in all that the set-up
-// depends on.
+// Replaces the load of a run whose store is deployed and preloaded by the load of other options. These have
+// to equal the run's options in all flags that matter before the load.
 [[nodiscard]] Result<> change_load(const BenchOptions& options, const kv::Module& module, const Place& place,
                                    PointRun& run);
 // Runs the load, and makes the result.
 [[nodiscard]] Result<RunResult> finish_point(const BenchOptions& options, const kv::Module& module,
                                              const Place& place, PointRun& run);
 
-// All of these: runs the load once in this process, with the seed of the options plus `repeat`, the number of
-// the repetition.
+// Opens the fabric, deploys the store, runs the load once in this process and makes the result. The seed is
+// that of the options plus `repeat`, the number of the repetition.
 [[nodiscard]] Result<RunResult> run_point(const BenchOptions& options, const kv::Module& module,
                                           std::uint32_t repeat, const Place& place);
 
-// Parses and checks the flags of `loch bench`; what is wrong with them is what --dry-run says.
+// Parses and checks the flags of `loch bench`. Its error is what `loch bench --dry-run` prints for these
+// flags.
 [[nodiscard]] Result<BenchOptions> judge_flags(const std::vector<std::string>& arguments,
                                                const kv::Registry& registry);
-// Checks the files that the flags name, as --dry-run does after that.
+// Checks the files that the flags name, as `loch bench --dry-run` does once the flags are accepted.
 [[nodiscard]] Result<> judge_files(const BenchOptions& options, const kv::Module& module);
 
-// Runs the load of a point that is set up, and writes the result as `loch bench` does; its exit status.
+// Runs the load of a point whose store is deployed and preloaded, and writes the result as `loch bench` does.
+// Returns the exit status.
 [[nodiscard]] int deliver_point(const BenchOptions& options, const kv::Module& module, PointRun& run);
 
 // The "config" object of a result: the flags' values, defaults included.

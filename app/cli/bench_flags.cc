@@ -340,10 +340,11 @@ std::vector<BenchFlag> machine_flags() {
                      "workers pinned to cores of their own (sim: true, shm: false, verbs: true if there are "
                      "enough cores and the device is not Soft-RoCE)"),
        .place = LOCH_PLACE(pin)},
-      {.setting = shown(of(Type::text, "device", "",
-                           "verbs: RDMA devices, NAME, HOST=NAME or SUBNET/BITS, by commas (the fastest in a "
-                           "network of all hosts): loch doctor"),
-                        "NAME"),
+      {.setting =
+           shown(of(Type::text, "device", "",
+                    "verbs: RDMA devices, NAME, NAME:PORT, HOST=NAME or SUBNET/BITS, by commas, or A+B "
+                    "for two rails (the fastest in a network of all hosts): loch doctor"),
+                 "NAME"),
        .place = LOCH_PLACE(device),
        .is_recorded = false},
       {.setting = of(Type::integer, "port", "", "verbs: port of the device (the fastest)", 1, 255),

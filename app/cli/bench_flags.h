@@ -28,7 +28,8 @@ struct BenchFlag {
   bool is_derived = false;
   bool is_list = false;     // whether the flag may be given more than once
   bool is_recorded = true;  // recorded under its name in a result's configuration
-  // Read first when the load begins: runs that differ in nothing else begin with the same preloaded cluster.
+  // true: the flag is not read before the load begins, so that runs which differ only in such flags can begin
+  // with copies of one preloaded cluster
   bool is_of_load = false;
   // The flag's YAML key in experiments. Empty: the flag's name with _ for -. "-": the flag exists on the
   // command line only.

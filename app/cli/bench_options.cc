@@ -384,9 +384,9 @@ bool looks_at_values(const kv::Module& module, const BenchOptions& o) {
          std::ranges::any_of(module.options(), writes_file);
 }
 
-// Checks that the data fits in memory. A simulation keeps only the first bytes of each value, which name its
-// writer, where nothing looks at the others, and where there is more than 1 GiB of data without
-// --verify-full.
+// Checks that the data fits in memory. A simulation keeps only the first bytes of each value, which name the
+// writer, if nothing looks at the remaining bytes, or if there is more than 1 GiB of data and --verify-full
+// was not given.
 Result<> apply_memory(const Given& given, const kv::Module& module, BenchOptions& o) {
   const bool is_sim = o.fabric == "sim";
   const std::uint64_t available = available_memory_bytes();
@@ -418,8 +418,8 @@ Result<> apply_memory(const Given& given, const kv::Module& module, BenchOptions
                 fmt::format("--keys {}: the simulation would hold {} and this machine has {} free",
                             o.max_keys, rounded(held), rounded(static_cast<double>(available))));
   }
-  // bytes of memory that a worker's connection to one node takes at least: its queue pair, and its places in
-  // tables
+  // least memory in bytes that a worker's connection to one node takes: its queue pair, and its entries in
+  // tables that list queue pairs
   constexpr double connection_bytes = 224;
   const double driving = o.nodes - o.server_nodes, pairs = driving * holding;
   const double connections = pairs * (o.clients + o.servers) * connection_bytes;

@@ -84,11 +84,16 @@ ordered_json port_listing_json(const PortListing& port) {
 ordered_json listing_json(const Listing& listing) {
   ordered_json ports = ordered_json::array();
   for (const PortListing& port : listing.ports) ports.push_back(port_listing_json(port));
+  ordered_json rails = ordered_json::array();
+  if (listing.rails) {
+    for (const Chosen& rail : *listing.rails) rails.push_back(chosen_json(rail));
+  }
   return {{"schema", 1},
           {"host", listing.host},
           {"ports", std::move(ports)},
-          {"choice", listing.choice ? chosen_json(*listing.choice) : ordered_json(nullptr)},
-          {"refusal", listing.choice ? ordered_json(nullptr) : ordered_json(listing.choice.error().message)}};
+          {"choice", listing.rails ? rails.front() : ordered_json(nullptr)},
+          {"rails", rails},
+          {"refusal", listing.rails ? ordered_json(nullptr) : ordered_json(listing.rails.error().message)}};
 }
 
 // ---- Text ----------------------------------------------------------------------------------------
@@ -139,12 +144,15 @@ void print_port(const PortListing& port) {
 
 void print_listing(const Listing& listing) {
   for (const PortListing& port : listing.ports) print_port(port);
-  if (!listing.choice) return;
-  const Chosen& chosen = *listing.choice;
-  fmt::print(
-      "choice: {} port {}{}, {}\n", chosen.device, chosen.port,
-      chosen.gid ? fmt::format(", GID index {} ({})", chosen.gid->index, to_text(chosen.gid->gid)) : "",
-      chosen.network);
+  if (!listing.rails) return;
+  for (std::size_t rail = 0; rail < listing.rails->size(); ++rail) {
+    const Chosen& chosen = listing.rails->at(rail);
+    fmt::print(
+        "{}: {} port {}{}, {}\n", listing.rails->size() == 1 ? "choice" : fmt::format("rail {}", rail),
+        chosen.device, chosen.port,
+        chosen.gid ? fmt::format(", GID index {} ({})", chosen.gid->index, to_text(chosen.gid->gid)) : "",
+        chosen.network);
+  }
 }
 
 }  // namespace
@@ -163,8 +171,8 @@ settings::Command devices_command(DevicesFlags& flags) {
       .flags = {{.setting = of(Type::boolean, "json", "", "as JSON, with what else is known of each port"),
                  .place = &flags.as_json},
                 {.setting = shown(of(Type::text, "device", "",
-                                     "choose among these, as bench --device: NAME, HOST=NAME or "
-                                     "SUBNET/BITS, by commas (all devices)"),
+                                     "choose among these, as bench --device: NAME, NAME:PORT, HOST=NAME or "
+                                     "SUBNET/BITS, by commas, or several rails by + (all devices)"),
                                   "NAME"),
                  .place = &flags.device},
                 {.setting =
@@ -198,15 +206,15 @@ int run_devices_command(const std::vector<std::string>& arguments) {
     wish.pkey = *pkey;
   }
   const Listing listing = fabric::verbs::list_ports(wish);
-  const bool is_bad_wish = !listing.choice && listing.choice.error().code == ErrorCode::invalid_argument;
-  if (is_bad_wish) return settings::refuse(command, listing.choice.error().message);
+  const bool is_bad_wish = !listing.rails && listing.rails.error().code == ErrorCode::invalid_argument;
+  if (is_bad_wish) return settings::refuse(command, listing.rails.error().message);
   if (flags.as_json) {
     fmt::print("{}\n", listing_json(listing).dump(1, ' ', false, ordered_json::error_handler_t::replace));
   } else {
     print_listing(listing);
   }
-  if (listing.choice) return 0;
-  if (!flags.as_json) fmt::print(stderr, "loch devices: {}\n", listing.choice.error().message);
+  if (listing.rails) return 0;
+  if (!flags.as_json) fmt::print(stderr, "loch devices: {}\n", listing.rails.error().message);
   return exit_no_port;
 }
 

@@ -157,7 +157,7 @@ Result<> check_suite(const settings::Given& given) {
   return {};
 }
 
-// Refuses flags that do not go with --family, and sets two keys if none are given.
+// Refuses flags that do not go with --family. If no keys are given, chooses two keys.
 Result<> complete_family(ExploreFlags& f) {
   if (f.each.has_scenario)
     return refuse(fmt::format("--family: \"{}\": a family has its own scenarios", f.each.scenario));

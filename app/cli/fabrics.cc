@@ -52,7 +52,7 @@ Result<fabric::sim::HardwareProfile> hardware_of(const BenchOptions& o) {
   return hardware;
 }
 
-// Refuses --doorbells own where the NIC has no register for each worker of a node.
+// Refuses --doorbells own if the NIC has fewer doorbell registers than a node has workers.
 Result<> check_doorbells(const BenchOptions& o, const fabric::sim::HardwareProfile& hardware) {
   const std::uint32_t most = hardware.nic.crowded.own_doorbells;
   const std::uint32_t workers = o.server_nodes > 0 ? std::max(o.clients, o.servers) : o.clients + o.servers;

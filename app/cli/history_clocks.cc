@@ -18,7 +18,8 @@ Aligned aligned(const workloads::ClockReport& compared, std::uint32_t rank) {
   if (const auto found = compared.samples.find(rank);
       found != compared.samples.end() && !found->second.empty())
     return {found->second, "fabric"};
-  // A process that has died had sent its last clock measurement to the reference process before.
+  // Every process sends its clock measurements to the reference process as it makes them, so the last one of
+  // a process that died is known.
   if (const auto told = compared.told.find(rank); told != compared.told.end())
     return {{told->second}, "fabric"};
   return {{{.at = 0, .offset = 0, .error = compared.control_error}}, "control"};

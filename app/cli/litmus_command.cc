@@ -1,5 +1,6 @@
-// The command `loch litmus`: opens a fabric of two nodes, has them run the races of the litmus suite, and
-// prints how often each outcome was seen, what the device claims of it, and the verdict.
+// The command `loch litmus`: opens a fabric of two nodes, has them run the races of the litmus suite (pairs
+// of concurrent accesses to one memory, such as a READ during a CPU store), and prints how often each outcome
+// was seen, what the device claims of it, and the verdict.
 #include "app/cli/litmus_command.h"
 
 #include <fmt/format.h>
@@ -17,6 +18,7 @@
 #include "common/cluster/supervise.h"
 #include "common/fabric/litmus/player.h"
 #include "common/fabric/ofi/ofi.h"
+#include "common/fabric/rails.h"
 #include "common/fabric/shm/shm.h"
 #include "common/fabric/sim/sim.h"
 #include "common/fabric/verbs/verbs.h"
@@ -157,8 +159,8 @@ std::string host_of(const Litmus& litmus, std::uint32_t node) {
 }
 
 std::string device_of(const Counted& counted, std::uint32_t node) {
-  const auto device = std::ranges::find(counted.devices, node, &fabric::NodeDevice::node);
-  return device == counted.devices.end() ? counted.can.device : device->can.device;
+  const std::string names = fabric::device_names(counted.devices, static_cast<fabric::NodeId>(node));
+  return names.empty() ? counted.can.device : names;
 }
 
 std::string verdict_of_rows(const std::vector<Row>& rows) {

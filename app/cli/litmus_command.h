@@ -1,5 +1,5 @@
-// The command `loch litmus`: races between two nodes, as a table of what a device does against what it
-// claims.
+// The command `loch litmus`: races (concurrent accesses of two nodes to one memory) as a table of what a
+// device does against what it claims.
 #pragma once
 
 #include <cstdint>

@@ -22,6 +22,7 @@
 #include "common/cluster/supervise.h"
 #include "common/fabric/ofi/ofi.h"
 #include "common/fabric/ping/matrix.h"
+#include "common/fabric/rails.h"
 #include "common/fabric/shm/shm.h"
 #include "common/fabric/verbs/verbs.h"
 
@@ -278,8 +279,8 @@ ordered_json ping_json(const Pinger& pinger, const Matrix& matrix, const Played&
   for (std::size_t node = 0; node < matrix.nodes(); ++node) {
     ordered_json one = {{"node", node}, {"name", matrix.names[node]}};
     one["has_answered"] = static_cast<bool>(matrix.has_answered[node]);
-    const auto device = std::ranges::find(played.devices, node, &fabric::NodeDevice::node);
-    one["device"] = device == played.devices.end() ? ordered_json(nullptr) : ordered_json(device->can.device);
+    const std::string device = fabric::device_names(played.devices, static_cast<fabric::NodeId>(node));
+    one["device"] = device.empty() ? ordered_json(nullptr) : ordered_json(device);
     nodes.push_back(std::move(one));
   }
   for (std::size_t from = 0; from < matrix.nodes(); ++from) {

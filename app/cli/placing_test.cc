@@ -94,7 +94,7 @@ TEST(Placing, WorkersThatTakeTurnsOnSimulatedCoresAreNamed) {
   o.server_nodes = 1;  // servers and clients on different nodes
   EXPECT_EQ(name_crowding(o, 12), "");
   o.clients = 13;
-  o.background_workers = 2;  // contention was asked for
+  o.background_workers = 2;  // background workers, which are to compete for the cores
   EXPECT_EQ(name_crowding(o, 12), "");
 }
 

@@ -1,5 +1,6 @@
-// The command `loch-bench points`: judges or runs the points that a file lists, each in a child process.
-// Points that differ in nothing that matters before the load get copies of one preloaded cluster (fork).
+// The command `loch-bench points`: checks or runs the points (measurements, each with its own flags) that a
+// file lists, each in a child process. Points that differ only in flags of the load get copies (fork) of one
+// preloaded cluster.
 #include "app/cli/points_command.h"
 
 #include <fcntl.h>
@@ -31,10 +32,10 @@ using nlohmann::ordered_json;
 constexpr std::uint64_t list_bytes_max = 64 << 20;
 constexpr int exit_no_process = 1;
 
-// One entry of the list.
+// A point (measurement) of the list that was read.
 struct Listed {
-  std::vector<std::string> arguments;  // those of `loch bench`
-  std::string output;                  // file to which the standard output and error of its process are added
+  std::vector<std::string> arguments;  // arguments of `loch bench`
+  std::string output;  // file to which the child process appends its standard output and error
 };
 
 Result<std::vector<Listed>> read_list(const std::string& path) {
@@ -64,7 +65,7 @@ Result<std::vector<Listed>> read_list(const std::string& path) {
   return list;
 }
 
-// Tells the caller what happened to a point, in a line of its own at once.
+// Prints what happened to the point with this number, as one line of JSON, and flushes it at once.
 void tell(std::size_t point, const ordered_json& what) {
   ordered_json line = {{"point", point}};
   line.update(what);
@@ -72,20 +73,22 @@ void tell(std::size_t point, const ordered_json& what) {
   std::fflush(stdout);
 }
 
-// The child's part of run_in_child(); does not return.
+// Runs in the child process of run_in_child(): redirects its output to the file of the point, and calls
+// `run`. Does not return.
 [[noreturn]] void be_child(const Listed& point, pid_t parent, const std::function<int()>& run) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(exit_no_process);  // the parent died before the line above
+  if (::getppid() != parent) ::_exit(exit_no_process);  // the parent died before PR_SET_PDEATHSIG was set
   const int into = ::open(point.output.empty() ? "/dev/null" : point.output.c_str(),
                           O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (into < 0) ::_exit(exit_no_process);
   ::dup2(into, STDOUT_FILENO);
   ::dup2(into, STDERR_FILENO);
-  // The cluster is not torn down: the process's memory goes as a whole.
+  // The cluster's objects are not destroyed, because the process ends and the kernel frees its memory.
   ::_exit(with_output_checked("bench", run));
 }
 
-// Runs a point in a copy of this process, and tells how the copy ended. False: there is no further process.
+// Runs a point in a forked copy of this process, and prints how the copy ended. Returns false if no process
+// could be forked.
 bool run_in_child(std::size_t number, const Listed& point, const std::function<int()>& run) {
   std::fflush(stdout);
   const pid_t parent = ::getpid();
@@ -107,20 +110,21 @@ bool run_in_child(std::size_t number, const Listed& point, const std::function<i
   return true;
 }
 
-// Whether a run with these options has nothing but its load that the set-up of another one lacks.
+// Whether the run can begin with a cluster that was preloaded for another point: it needs no history, trace,
+// faults, replay or other thing that is set up before the load.
 bool can_share(const BenchOptions& o) {
   return o.fabric == "sim" && o.repeats == 1 && o.search.empty() && o.history.empty() && o.trace.empty() &&
          o.faults.empty() && !o.load.replay && o.key_sizes == nullptr && o.value_sizes == nullptr &&
          !o.dry_run;
 }
 
-// The points of a list; those with bad flags have no options.
+// The points (measurements) of a list, with their parsed options; nullopt for a point whose flags are bad.
 struct Points {
   std::vector<Listed> listed;
   std::vector<std::optional<BenchOptions>> options;
   std::vector<bool> has_run;
 
-  // The points that have not run, and begin with the set-up of point `i`.
+  // Point `i`, and the later points that have not run yet and can begin with the same preloaded cluster.
   [[nodiscard]] std::vector<std::size_t> alike(std::size_t i) const {
     std::vector<std::size_t> found = {i};
     for (std::size_t k = i + 1; options[i] && k < listed.size(); ++k) {
@@ -130,15 +134,16 @@ struct Points {
   }
 };
 
-// The cluster that a point begins with; null where it cannot be set up, of which the point's own process
-// tells.
+// Opens a fabric and preloads a store for these options. Returns null if this fails; the point's own process
+// then tries it again and reports the error.
 std::unique_ptr<PointRun> set_up(const BenchOptions& o, const kv::Module& module) {
   auto run = open_point(o, module, 0, Place{});
   if (!run || !set_up_point(**run)) return nullptr;
   return *std::move(run);
 }
 
-// Runs points that begin with one set-up. False: there is no further process.
+// Runs the points of a group, all of which can begin with the same preloaded cluster. Returns false if no
+// process could be forked.
 bool run_group(const Points& points, const std::vector<std::size_t>& group, const kv::Registry& registry) {
   std::unique_ptr<PointRun> run;
   const kv::Module* module = nullptr;

@@ -1,4 +1,5 @@
-// `loch-bench points`: several points in one call, which set up a cluster once where it is the same.
+// `loch-bench points`: runs several points (measurements, each with its own flags) in one call, and preloads
+// one cluster for those that can share it.
 #pragma once
 
 #include <string>

@@ -38,7 +38,7 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-// Median ns of one of `count` rounds that `loop` does in a call.
+// ns that one round of `loop` takes, which does `count` rounds in a call: the median of many calls.
 double time_of(std::uint64_t count, const std::function<void(std::uint64_t)>& loop) {
   std::vector<double> each;
   for (std::uint32_t i = 0; i < batches; ++i) {

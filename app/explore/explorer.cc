@@ -67,7 +67,7 @@ class Search {
   std::vector<Level> levels_;
   std::vector<Move> path_;
   Rewinder run_;
-  bool is_here_ = true;  // whether run_ is in the state at the end of path_
+  bool is_here_ = true;  // whether the run `run_` is in the state at the end of path_
   Exploration out_;
 };
 

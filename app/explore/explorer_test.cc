@@ -141,7 +141,7 @@ TEST(Explorer, TwoDeletesHaveFourOutcomes) {
 TEST(Explorer, OneClientHasOneWay) {
   const Exploration all = explored({"GET K"});
   EXPECT_EQ(all.ending, Ending::complete);
-  EXPECT_EQ(all.states, 4u);  // initial; GET begun; word read; value read
+  EXPECT_EQ(all.states, 4u);  // the states: initial, GET begun, word read, value read
   EXPECT_EQ(all.transitions, 3u);
   EXPECT_EQ(all.ends, 1u);
 }

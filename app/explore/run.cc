@@ -70,7 +70,7 @@ Run::Run(const Plan& plan) : plan_(plan), left_(plan.bounds) {
 // Destroys the coroutine frames before the store and the clients, to which the frames refer.
 Run::~Run() { fabric_->abandon(); }
 
-// Deploys the store. Errors are program errors, because make_plan has deployed this shape before.
+// Deploys the store. Errors are program errors, because make_plan has deployed a store of this size before.
 void Run::set_up() {
   const kv::DeployConfig& deploy = plan_.deploy;
   auto store = plan_.module->deploy(deploy, plan_.options, plan_.mutant);
@@ -342,8 +342,8 @@ Hash Run::seen_by(fabric::NodeId node) {
   return words.hash();
 }
 
-// Hash of the memory that CPU code of the node may read and that peers can access. Landing buffers are left
-// out, because they only show which READ came last.
+// Hash of the memory that CPU code of the node may read and that peers can access. Buffers that receive the
+// data of READs are left out, because they only show which READ came last.
 Hash Run::shared_by(fabric::NodeId node) {
   refresh();
   Words words;
@@ -540,7 +540,7 @@ void Run::finish_move(const Move& move, const WorkRequest* done, Footprint& prin
     mark_node(node);
     return;
   }
-  extend_chain(move, done, node);  // refreshes the hashes of memory too
+  extend_chain(move, done, node);  // extend_chain() also refreshes the hashes of memory
   const std::vector<Hash> before = memory_hash_;
   const std::size_t posted = fabric_->posted(who), timers = fabric_->timers(who) + 1;
   const std::uint64_t returned = returned_;

@@ -58,7 +58,7 @@ struct Move {
   std::uint8_t request = 0;  // index among the worker's posted requests
   std::uint8_t half =
       // For Kind::tear: 4 * the index of the cache line before which the request is torn, + 2 if the upper
-      // half is executed first, + 1 if the data is torn on arrival in the requester's landing buffer.
+      // half is executed first, + 1 if the data is torn when it arrives in the requester's buffer.
       0;
   friend bool operator==(const Move&, const Move&) = default;
   // The move's bit in the masks of sleep sets, which only moves of the kinds begin, request, news and alarm
@@ -250,7 +250,8 @@ class Run {
   std::vector<std::unique_ptr<Client>> clients_;
   std::vector<fabric::step::StepFabric::Memory> memory_;
   std::vector<Hash> memory_hash_;
-  std::uint64_t shared_ = 0;  // bit mask of regions that other nodes can access; excludes landing buffers
+  // bit mask of regions that other nodes can access, without buffers for READ data
+  std::uint64_t shared_ = 0;
   std::vector<bool> is_dirty_;
   // First one hash for each node: a chain over the inputs of the node's steps. Then one for each worker: the
   // memory that its background coroutine saw at its last poll. The last element is the bit mask of the

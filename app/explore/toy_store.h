@@ -90,7 +90,7 @@ class ToyStore final : public kv::Store {
     std::memcpy(&check, cell + config_.value_size, sizeof check);
     return variant_ == "in-place" || check == check_of(cell);
   }
-  // Offset of a key's word, which is followed by its lock.
+  // Offset of the key's index word, which is followed by the key's lock.
   static std::uint64_t slot_of(const std::byte* key) {
     std::uint32_t number = 0;
     std::memcpy(&number, key + 4, sizeof number);

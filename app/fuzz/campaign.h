@@ -19,8 +19,8 @@ class Campaign {
 
   // Runs seeds until all are done, the time limit passes, an interrupt comes, or (options.until_covered)
   // every probe (a mark of a rare branch in the code) has been passed. Also ends at the first finding, unless
-  // options.keep_going is set or the variant has several known holes to find. Every seed below the largest
-  // one that was started has then been run.
+  // options.keep_going is set or the variant has several holes (known flaws of the published design) to find.
+  // Every seed below the largest one that was started has then been run.
   void run();
 
   [[nodiscard]] double seconds() const;
@@ -56,7 +56,7 @@ class Campaign {
   std::mutex mutex_;
   std::vector<FuzzFinding> findings_;
   std::map<std::string, std::uint64_t> by_kind_;
-  std::vector<Reached> reached_;  // indexed like probe_sites()
+  std::vector<Reached> reached_;  // one element for each element of probe_sites()
   std::atomic<bool> is_covered_{false};
 };
 

@@ -128,8 +128,9 @@ Result<> check_modes(const FuzzOptions& o, bool protocol_given) {
   return {};
 }
 
-// Conflict avoidance whose epochs, and whose waits where nothing bounds them, are short enough for the runs;
-// none: the protocol's own back-off.
+// The configuration of conflict avoidance (waits after failed CASes) of the given kind, with epochs and, for
+// waits without an upper bound, a first wait that are short enough for fuzz runs; nullopt: the protocol's own
+// back-off.
 std::optional<kv::ConflictConfig> conflicts_of(std::string_view kind) {
   using kv::ConflictConfig;
   const auto found = std::ranges::find(kv::conflict_kinds, kind);

@@ -30,7 +30,8 @@ class Corpus {
   // The marks that this run reached and no kept scenario has. A mark is a probe's name, with the number of
   // its passes rounded down to a power of four ("nessie.x", "nessie.x*4", …).
   [[nodiscard]] std::vector<std::string> news_of(const ProbeCounts& probes) const;
-  // Writes the run's scenario to the folder, and notes that it was the first to reach the marks in `news`.
+  // Writes the run's scenario to the folder, and notes that it was the first to reach the marks (probes with
+  // their rounded counts) in `news`.
   [[nodiscard]] Result<> keep(const FuzzFinding& run, const std::vector<std::string>& news);
   // Writes the file corpus.json anew.
   [[nodiscard]] Result<> save();
@@ -46,8 +47,9 @@ class Corpus {
 
  private:
   struct Entry {
-    std::string file;                // file name in scenarios/
-    std::vector<std::string> marks;  // the probe marks that this scenario was the first to reach
+    std::string file;  // file name in scenarios/
+    // marks (probes with their rounded counts) that this scenario was the first to reach
+    std::vector<std::string> marks;
   };
   Corpus(const FuzzOptions& options, const kv::Module& module) : options_(options), module_(module) {}
   template <typename A>

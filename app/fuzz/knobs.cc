@@ -14,8 +14,8 @@ namespace {
 using fabric::sim::SimFaults;
 using Role = kv::OptionRole;
 
-// A role of options, and values that a fuzz run may give to an option of that role: every protocol claims to
-// be correct with each of them.
+// The values that a fuzz run may give to an option with this role (what the option sets, such as an expiry
+// period). Every protocol claims to be correct with each of them.
 struct Knob {
   Role role;
   double chance;  // probability that the option keeps its default
@@ -34,8 +34,8 @@ const std::vector<Knob>& knobs_of(FuzzTable table) {
       overfull =
           {
               // Usually there are so many spare entries that a MIGRATE (move of a key to another slot) never
-              // waits for a free one; sometimes there are so few that entries are reused while other clients
-              // still read them.
+              // waits for a free entry; sometimes there are so few that entries are reused while other
+              // clients still read them.
               {Role::spare_entries, 0, {"4096", "4096", "16"}},
               {Role::expiry, 0, {"1s", "1s", "300us"}},
           },

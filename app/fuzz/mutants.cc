@@ -56,7 +56,8 @@ class Stretch {
     return part_;
   }
 
-  // Numbers of seeds that were run, and that found the variant, so far. Any thread may call these functions.
+  // Numbers of seeds that were run, and that found the known-bad variant, so far. Any thread may call these
+  // functions.
   [[nodiscard]] std::uint64_t done() const { return done_; }
   [[nodiscard]] std::uint64_t found() const { return found_; }
 
@@ -82,14 +83,16 @@ class Stretch {
 
   const FuzzOptions& options_;
   const kv::Module& module_;
-  // so_far_: positions of the finds in all finished parts; part_: the part of the seeds that is being run
+  // so_far_: positions of the seeds that found the known-bad variant, in all finished parts; part_: the part
+  // of the seeds that is being run
   Sightings so_far_, part_;
   const Clock::time_point started_;
   std::atomic<std::uint64_t> next_{0}, done_{0}, found_{0};
   std::mutex mutex_;
 };
 
-// The settings as text, without the settings that are fields of SightingsKey.
+// The settings as text, except those that SightingsKey (which identifies a measurement) has as fields of its
+// own.
 std::string settings_of(const FuzzOptions& options) {
   std::string text = options.hardware;
   if (options.unfair_clock) text += " --unfair clock";
@@ -99,7 +102,7 @@ std::string settings_of(const FuzzOptions& options) {
 }
 
 // The verdict and profile (kind of scenario) that are the most frequent among the seeds that found the
-// variant.
+// known-bad variant.
 std::string most_common(const std::map<std::string, std::uint64_t>& by) {
   const auto most = std::ranges::max_element(by, {}, [](const auto& each) { return each.second; });
   return most == by.end() ? "" : most->first;
@@ -123,8 +126,8 @@ class Measurement {
   Measurement(const FuzzOptions& options, const kv::Module& module, SightingsFile file)
       : module_(module), file_(std::move(file)), protocol_(options.protocol) {}
 
-  // Measures a variant, and prints its row of the table. Returns false if interrupted, and an error if the
-  // results file cannot be written.
+  // Measures how many seeds it takes to find a known-bad variant, and prints its row of the table. Returns
+  // false if interrupted, and an error if the results file cannot be written.
   [[nodiscard]] Result<bool> measure(const FuzzOptions& options, const std::string& variant,
                                      const std::string& cells) {
     const SightingsKey key{std::string(build_commit()) + (build_is_dirty() ? " (dirty)" : ""), protocol_,

@@ -10,8 +10,8 @@
 namespace loch::fuzz {
 namespace {
 
-// Number of seeds to try. It exceeds the recorded seed that found the variant, because after a change of the
-// code another seed may be the first to find the variant.
+// Number of seeds to try. It exceeds the recorded seed that found the known-bad variant, because after a
+// change of the code another seed may be the first to find it.
 std::uint64_t bound_of(std::uint64_t recorded) { return 2 * recorded + 100; }
 
 bool finds_again(const FuzzOptions& options, const kv::Module& module, std::uint64_t recorded) {

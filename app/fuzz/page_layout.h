@@ -15,15 +15,15 @@ namespace loch::fuzz {
 struct DrawnOperation {
   const check::Operation* operation = nullptr;
   std::string label;     // such as "PUT A = w3.1 ok"
-  std::size_t lane = 0;  // index in Layout::lanes
-  std::size_t key = 0;   // index in Layout::keys
+  std::size_t lane = 0;  // the row of the operation's client: index in Layout::lanes
+  std::size_t key = 0;   // the operation's key: index in Layout::keys
   bool contradicts = false;
   double from = 0, to = 0;  // x coordinates of the begin and end
 };
 
 struct DrawnFailure {
   std::string label;     // such as "crash"
-  std::size_t node = 0;  // index in Layout::nodes
+  std::size_t node = 0;  // the row of the failed node: index in Layout::nodes
   Nanos at = 0, until = 0;
   double from = 0, to = 0;  // x coordinates of the begin and end
 };
@@ -31,7 +31,7 @@ struct DrawnFailure {
 struct Layout {
   std::vector<DrawnOperation> operations;  // ordered by their begin
   std::vector<DrawnFailure> failures;
-  std::vector<std::string> lanes;  // names of the clients
+  std::vector<std::string> lanes;  // names of the rows, one row for each client
   std::vector<std::string> nodes;  // names of the rows for failures: nodes with failures, and "repairs"
   std::vector<std::string> keys;   // full names of the keys
   std::map<Nanos, double> ticks;   // times at which something begins or ends, with their x coordinates

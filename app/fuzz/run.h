@@ -9,8 +9,8 @@
 namespace loch::fuzz {
 
 // Runs the scenario, deterministically, and fills in all fields of `finding` except seed, scenario and the
-// counts of probes. Fails if the run cannot be made: the protocol refuses the options, or its table is too
-// small.
+// counts of probes (marks of rare branches). Fails if the run cannot be made: the protocol refuses the
+// options, or its table is too small.
 [[nodiscard]] Result<> run_scenario(FuzzScenario& scenario, const std::string& hardware,
                                     FuzzFinding& finding);
 

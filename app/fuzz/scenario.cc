@@ -157,7 +157,7 @@ using Settings = std::vector<std::pair<std::string, std::string>>;
 void draw_managers(const kv::Module& module, const Settings& settings, FuzzScenario& s) {
   kv::Options options(module.options());
   for (const auto& [key, value] : settings) {
-    if (!options.set(key, value)) return;  // draw_knobs says what is wrong
+    if (!options.set(key, value)) return;  // draw_knobs() reports the error
   }
   s.plan.deploy.server_workers = chunks::managers(options);
   const bool needs_nodes = chunks::needs_memory_nodes(options);

@@ -37,16 +37,17 @@ WaitStatistics waits_of(const Sightings& sightings, std::uint64_t starts) {
   }
   std::ranges::sort(waits);
   const bool is_cut = count < starts;
-  // The seeds after the last one that found the variant are a wait without an end. Its length is unknown, so
-  // the longest sequence of seeds that found nothing is reported as its lower bound.
+  // The seeds after the last one that found the known-bad variant are a wait that has not ended: it lasts for
+  // at least as many seeds. A quantile that falls on it is reported as "more than" the longest sequence of
+  // seeds that found nothing.
   const std::uint64_t rest = sightings.seeds - before;
   const std::uint64_t longest = std::max(rest, waits.empty() ? 0 : waits.back());
   WaitStatistics s{.starts = count,
                    .median = rank_of(waits, is_cut, 0.5, longest),
                    .ninetieth = rank_of(waits, is_cut, 0.9, longest)};
-  // If the measurement ended once the variant was found as often as required, the number of findings is fixed
-  // and the number of seeds is random (inverse binomial sampling). The unbiased estimate of the share of
-  // seeds that find the variant is then (findings - 1) / (seeds - 1).
+  // If the measurement ended once the known-bad variant was found as often as required, the number of
+  // findings is fixed and the number of seeds is random (inverse binomial sampling). The unbiased estimate of
+  // the share of seeds that find the variant is then (findings - 1) / (seeds - 1).
   const double found = static_cast<double>(is_cut ? count : count - 1);
   const double n = static_cast<double>(is_cut ? sightings.seeds : before - 1);
   if (n <= 0) return s;

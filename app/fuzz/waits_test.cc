@@ -17,7 +17,8 @@ namespace {
 using ::testing::HasSubstr;
 
 TEST(Waits, EachStartBeginsBehindTheFindBefore) {
-  // The variant was found at the seeds 3, 4, 14 and 34, that is, after waits of 3, 1, 10 and 20 seeds.
+  // The known-bad variant was found at the seeds 3, 4, 14 and 34, that is, after waits of 3, 1, 10 and 20
+  // seeds.
   const Sightings s{.seeds = 40, .finds = {3, 4, 14, 34}, .by = {}, .errors = 0};
   const WaitStatistics of_four = waits_of(s, 4);
   EXPECT_EQ(of_four.starts, 4U);
@@ -30,7 +31,7 @@ TEST(Waits, EachStartBeginsBehindTheFindBefore) {
 }
 
 TEST(Waits, TheStartThatTheEndCutOffCountsAsTheLongest) {
-  // The variant was found after waits of 3, 1 and 10 seeds, and not by any of the last 26 seeds.
+  // The known-bad variant was found after waits of 3, 1 and 10 seeds, and not by any of the last 26 seeds.
   const Sightings s{.seeds = 40, .finds = {3, 4, 14}, .by = {}, .errors = 0};
   const WaitStatistics waits = waits_of(s, 100);
   EXPECT_EQ(waits.starts, 3U);
@@ -49,8 +50,8 @@ TEST(Waits, NothingFoundIsMoreThanTheStretch) {
   EXPECT_LT(waits.share_high, 0.002);
 }
 
-// If one seed in 25 finds the variant, the median of the geometric distribution is 17 seeds and its 90th
-// percentile 57.
+// If one seed in 25 finds the known-bad variant, the median of the geometric distribution is 17 seeds and its
+// 90th percentile 57.
 TEST(Waits, AreThoseOfTheGeometricDistribution) {
   Rng rng(1, "waits");
   Sightings s;

@@ -35,8 +35,8 @@ struct Settings {
   std::uint32_t signal_interval = 1;
   Nanos reconnect_timeout = 0;
 
-  // Number of blocks into which a serving node's memory is divided for requests. A client's landing buffer
-  // has the size of one block.
+  // Number of blocks into which a serving node's memory is divided for requests. A client's buffer for the
+  // data of READs has the size of one block.
   static constexpr std::uint32_t places = 64;
   [[nodiscard]] std::uint32_t place_bytes() const {
     return (traffic.bytes < 8 ? 8 : traffic.bytes + 63) / 64 * 64 + 64;

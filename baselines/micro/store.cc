@@ -124,7 +124,8 @@ class TrafficClient final : public kv::Client {
       co_return done.ok();
     }
     if (traffic_.verb == fabric::Verb::read) {
-      // No serving node stores anything, so the memory that is READ is all 0 and differs from not_landed.
+      // Marks the buffer by not_landed until the data of the READ arrives. The data is all 0, because no
+      // serving node stores anything, and therefore differs from the mark.
       worker_.store_word(*store_.nodes_.at(worker_.node()).landing, landing_.offset, not_landed);
       worker_.post_detached(request);
       const fabric::WatchWord landed{.region = landing_.region,

@@ -17,7 +17,7 @@ double slope_ppm(const ClockSample& from, const ClockSample& to) {
   return static_cast<double>(to.offset - from.offset) * million / static_cast<double>(to.at - from.at);
 }
 
-// Bound on the error of slope_ppm(), in parts per million.
+// Bound on the error of slope_ppm() (drift between two comparisons of clocks), in parts per million.
 double slope_error_ppm(const ClockSample& from, const ClockSample& to) {
   return static_cast<double>(from.error + to.error) * million / static_cast<double>(to.at - from.at);
 }

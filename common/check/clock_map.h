@@ -17,7 +17,7 @@ namespace loch::check {
 // One comparison of a process's clock with the reference clock.
 struct ClockSample {
   Nanos at = 0;      // time of the process's own clock, in ns
-  Nanos offset = 0;  // reference clock minus own clock at that time, in ns
+  Nanos offset = 0;  // reference clock minus this process's clock at that time, in ns
   Nanos error = 0;   // bound on the error of `offset`, in ns: half of the round trip
   bool operator==(const ClockSample&) const = default;
 };
@@ -38,8 +38,8 @@ class ClockMap {
   // `samples` are ordered by time. Samples that would only increase the map's error are left out.
   ClockMap(std::vector<ClockSample> samples, const ClockBounds& bounds);
 
-  // The earliest and the latest time on the reference clock, in ns, at which the own clock may have shown
-  // `own`; never less than 0.
+  // The earliest and the latest time on the reference clock, in ns, at which this process's clock may have
+  // shown the time `own`; never less than 0.
   [[nodiscard]] Nanos earliest(Nanos own) const;
   [[nodiscard]] Nanos latest(Nanos own) const;
 
@@ -48,7 +48,8 @@ class ClockMap {
   // The least drift against the reference clock, in parts per million, that the comparisons of the clocks
   // prove whatever their errors were.
   [[nodiscard]] double sure_drift_ppm() const { return sure_drift_ppm_; }
-  // Drift over the whole run, in parts per million; negative if the own clock gains.
+  // Drift over the whole run, in parts per million; negative if this process's clock gains on the reference
+  // clock.
   [[nodiscard]] double drift_ppm() const { return drift_ppm_; }
   // Whether the clock provably drifted by more than ClockBounds::drift_ppm, so that nothing can be said about
   // its times between the comparisons with the reference clock.

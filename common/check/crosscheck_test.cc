@@ -67,7 +67,7 @@ class Oracle {
       const KeyOp& op = ops_[i];
       if ((done >> i & 1) != 0 || op.invoke_ns > first_due) continue;
       std::uint32_t next = value;
-      // The lost node need not have held the key: the key may keep its value.
+      // A node's loss may leave the key's value as it is, because the lost node need not have held the key.
       if (op.kind == OpKind::lost && extend(done | 1U << i, value)) return true;
       if (op.outcome == Outcome::not_found) {
         if (value != absent) continue;

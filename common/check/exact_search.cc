@@ -155,9 +155,10 @@ class ExactSearch {
     return found == uses_[c.value].reads;
   }
 
-  // Fills next_ with the configurations (states of the search) that can follow when the operation in `slot`
-  // returns: those reached by sequences of open operations that end with this operation. Operations that
-  // could follow it can wait for the next return. Returns false if the search limit is exceeded.
+  // Fills next_ with the configurations (states of the search) that can follow when the operation at place
+  // `slot` of open_ returns: those reached by sequences of open operations that end with this operation.
+  // Operations that could follow it can wait for the next return. Returns false if the search limit is
+  // exceeded.
   bool satisfy(std::size_t slot) {
     const KeyOp& due = ops_[open_[slot]];
     next_.clear();
@@ -204,9 +205,9 @@ class ExactSearch {
     return !is_absent || !rules_.delete_ok_removes || !is_linearizable;
   }
 
-  // The operations (by slot) to try next. Of several operations of one kind whose values no GET reads,
-  // only the one that returns first is tried: exchanging it with a later one leaves both within their
-  // intervals.
+  // The operations (by their places in open_) to try next. Of several operations of one kind whose values no
+  // GET reads, only the one that returns first is tried: exchanging it with a later one leaves both within
+  // their intervals.
   [[nodiscard]] std::vector<std::size_t> moves(const Configuration& from) const {
     std::vector<std::size_t> all;
     std::array<std::size_t, 2 * (op_kinds + 1)> soonest;
@@ -236,7 +237,7 @@ class ExactSearch {
   std::vector<Uses> uses_;     // indexed by value
   std::vector<bool> is_read_;  // indexed by value: whether any GET of the history reads it
   std::array<std::uint32_t, open_max> open_{};
-  std::size_t highest_ = 0;  // slots of open_ from this one on were never used
+  std::size_t highest_ = 0;  // places of open_ from this one on were never used
   std::set<Configuration> now_, next_;
 };
 

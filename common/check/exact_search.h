@@ -14,7 +14,7 @@
 //   read up  A value that is put once is not replaced before all its GETs have read it.
 // The cost is exponential in the number of overlapping operations in the worst case. With more than 256
 // operations open at once (one with an unknown outcome stays open for ever) or more than
-// KeyRules::search_limit configurations the verdict is "undecided".
+// KeyRules::search_limit elements of that set the verdict is "undecided".
 #pragma once
 
 #include <span>

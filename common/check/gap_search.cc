@@ -85,8 +85,8 @@ class GapSearch {
       if (next_.empty()) return {Verdict::violated, Contradiction::no_order, event.operation};
       now_.swap(next_);
     }
-    // At the end, a configuration is no solution if an INSERT that found the key present still lacks the
-    // write that made it present: no write is left that could have done so.
+    // At the end, a configuration (state of the search) is no solution if an INSERT that found the key
+    // present still lacks the write that made it present: no write is left that could have done so.
     const auto is_even = [](const Configuration& c) { return c.owed == forever; };
     if (!std::ranges::any_of(now_, is_even)) return {Verdict::violated, Contradiction::no_order, none};
     return {};
@@ -367,8 +367,8 @@ class GapSearch {
     return rules_.delete_ok_removes && rules_.model == Model::linearizable;
   }
 
-  // Makes the key present: at the time Configuration::owed if an INSERT that found the key present requires
-  // it, else now.
+  // Makes the key present: at the time Configuration::owed (by which the next write must take effect) if an
+  // INSERT that found the key present requires it, else now.
   void become_present(Configuration* c) const {
     if (!c->present) c->last_absent = std::min(at_, c->owed);
     c->present = true;
@@ -385,9 +385,9 @@ class GapSearch {
     next_.push_back(std::move(to));
   }
 
-  // Makes the key present by a pending PUT that was invoked no later than Configuration::owed, the one with
-  // the earliest deadline, or, if no INSERT requires an earlier write, by a write with unknown outcome.
-  // Returns false if there is neither.
+  // Makes the key present by a pending PUT that was invoked no later than Configuration::owed (by which the
+  // next write must take effect), the one with the earliest deadline, or, if no INSERT requires an earlier
+  // write, by a write with unknown outcome. Returns false if there is neither.
   bool use_put(Configuration* c) const {
     const auto first =
         std::ranges::find_if(c->puts, [&](std::uint32_t number) { return put_written_[number] <= c->owed; });
@@ -404,8 +404,9 @@ class GapSearch {
     return true;
   }
 
-  // Makes the absent key present by a pending INSERT that was invoked no later than Configuration::owed, the
-  // one with the earliest deadline. Returns false if there is none.
+  // Makes the absent key present by a pending INSERT that was invoked no later than Configuration::owed (by
+  // which the next write must take effect), the one with the earliest deadline. Returns false if there is
+  // none.
   bool use_insert(Configuration* c) const {
     const auto first = std::ranges::find_if(
         c->inserts, [&](std::uint32_t number) { return insert_written_[number] <= c->owed; });
@@ -434,11 +435,11 @@ class GapSearch {
     return std::ranges::equal(b, std::span(a).last(b.size()), std::less_equal());
   }
 
-  // Whether `a` can do all that `b` can, so that `b` may be discarded: `a` has used no more node losses and
-  // operations with unknown outcome, it was absent later, and each pending operation of `b` has a counterpart
-  // in `a` that is due no sooner. While the key is present, additional pending PUTs of `a` do no harm, as
-  // they can be used at once. While the key is absent, the first pending PUT of `a` must not be due sooner
-  // than that of `b`.
+  // Whether configuration (search state) `a` can do all that `b` can, so that `b` may be discarded: `a` has
+  // used no more node losses and operations with unknown outcome, it was absent later, and each pending
+  // operation of `b` has a counterpart in `a` that is due no sooner. While the key is present, additional
+  // pending PUTs of `a` do no harm, as they can be used at once. While the key is absent, the first pending
+  // PUT of `a` must not be due sooner than that of `b`.
   static bool dominates(const Configuration& a, const Configuration& b) {
     if (a.present != b.present || a.removes.size() != b.removes.size()) return false;
     if (a.free_puts > b.free_puts || a.free_removes > b.free_removes || a.last_absent < b.last_absent ||
@@ -454,8 +455,8 @@ class GapSearch {
 
   void remove_dominated() {
     if (next_.size() < 2) return;
-    // Sort configurations that are likely to dominate others first, so that most others are discarded
-    // after few comparisons.
+    // Sorts configurations (search states) that are likely to dominate others to the front, so that most
+    // dominated ones are discarded after few comparisons.
     const auto promise = [](const Configuration& c) {
       return std::tuple(c.present, c.removes.size(), ~c.puts.size(), c.free_puts, c.free_removes,
                         ~c.last_absent, ~c.last_present, ~c.owed, ~c.losses);
@@ -463,8 +464,8 @@ class GapSearch {
     std::ranges::sort(
         next_, [&](const Configuration& a, const Configuration& b) { return promise(a) < promise(b); });
     std::size_t kept = 0;
-    // index of the first kept configuration with the same `present` and the same number of pending DELETEs as
-    // the one that is judged
+    // index of the first kept configuration (search state) with the same `present` and the same number of
+    // pending DELETEs as the one that is judged
     std::size_t group = 0;
     for (std::size_t i = 0; i < next_.size(); ++i) {
       if (kept > 0 && (next_[group].present != next_[i].present ||

@@ -142,7 +142,7 @@ class HistoryWriter {
   HistoryWriter& operator=(const HistoryWriter&) = delete;
 
   // Makes a log for a client; `client` is >= 0 or preload_client. Any thread may call it. Each call returns a
-  // separate log, so that the client slots of one client worker can each have their own.
+  // separate log, so that a client worker can have one for each operation that it may have outstanding.
   [[nodiscard]] ClientLog& log(std::int32_t client);
 
   // Flushes every log and renames the file. To be called after the workers have stopped; no log may be

@@ -4,7 +4,7 @@
 // others did. First the history is cut at the earliest end, and then at the latest beginning, with which it
 // still violates. Bisection finds both, because a history that extends a violating one violates too. Then, in
 // ever smaller groups, GETs are removed, and the outcome of PUTs and DELETEs is made unknown. Number of
-// checks: O(log n) on the whole history, then O(m log m) to O(m^2) on the m operations of the window.
+// checks: O(log n) on the whole history, then O(m log m) to O(m^2) on the m operations that the cuts leave.
 #pragma once
 
 #include <span>
@@ -16,8 +16,8 @@ namespace loch::check {
 
 struct Minimal {
   std::vector<KeyOp> operations;  // the operations that contradict each other, ordered by invocation
-  // these operations as the checker judged them, some with their outcome made unknown; `judgement` has
-  // indices into this vector
+  // the operations that contradict each other, as the checker judged them: some with their outcome made
+  // unknown; `judgement` has indices into this vector
   std::vector<KeyOp> judged;
   Judgement judgement;       // the checker's verdict on the kept operations
   Start start = Start::any;  // the key's state at the start, as assumed for that verdict

@@ -63,7 +63,8 @@ class ZoneFinder {
   }
 
  private:
-  // Groups writes and successful GETs by value, and turns each group into a forward zone or a point.
+  // Groups writes and successful GETs by value, and turns each group into a forward zone (a span in which the
+  // key holds the value) or a point.
   void collect_clusters() {
     std::vector<std::uint32_t> order;
     for (std::uint32_t i = 0; i < ops_.size(); ++i) {
@@ -92,7 +93,7 @@ class ZoneFinder {
       }
       if (brings_value(op.kind)) {
         if (cluster.put != none) {
-          // zones are defined only if each value is put once, and this one is put twice
+          // zones (spans of one value) are defined only if each value is put once, and this one is put twice
           zones_.repeated_values = true;
           return;
         }
@@ -178,7 +179,8 @@ class ZoneFinder {
     }
   }
 
-  // The forward zone that contains `t` in its interior, or a null pointer.
+  // The forward zone (span in which the key holds one value) that contains `t` in its interior, or a null
+  // pointer.
   [[nodiscard]] const ForwardZone* zone_around(Nanos t) const {
     // the first zone with begin >= t
     const auto after = std::ranges::lower_bound(zones_.forward, t, {}, &ForwardZone::begin);

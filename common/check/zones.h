@@ -60,9 +60,11 @@ struct Zones {
   Judgement judgement;
   // true: some value was put twice, so that zones (spans of one value) are not defined
   bool repeated_values = false;
-  bool starts_present = false;       // true: a GET read the preloaded value
-  std::vector<ForwardZone> forward;  // forward zones by time; their interiors are disjoint
-  // operations to be ordered, whose windows are clipped to the gaps between forward zones
+  bool starts_present = false;  // true: a GET read the preloaded value
+  // forward zones (spans of one value) by time; their interiors are disjoint
+  std::vector<ForwardZone> forward;
+  // operations to be ordered, whose windows are clipped to the gaps between forward zones (spans in which the
+  // key holds one value)
   std::vector<Point> points;
 };
 

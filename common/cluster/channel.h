@@ -10,7 +10,8 @@
 
 namespace loch::cluster {
 
-// Receives the messages and notices of a channel. One thread of the channel makes all calls.
+// Receives a channel's messages, and its notices that ranks were lost, have ended or were restarted. One
+// thread of the channel makes all calls.
 class ChannelListener {
  public:
   virtual ~ChannelListener() = default;

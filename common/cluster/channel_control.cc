@@ -191,8 +191,8 @@ void ChannelControl::on_arrival(Kind kind, std::uint32_t from, std::string paylo
 void ChannelControl::keep_part(std::uint32_t from, std::string payload) {
   auto part = parse_part(payload);
   const std::lock_guard lock(mutex_);
-  // Keep the part only if its meeting (collective call) is still to come or is meeting next_meeting_ - 1, for
-  // which a thread may be waiting.
+  // Keep the part (another rank's contribution) only if its meeting (collective call) is still to come or is
+  // meeting next_meeting_ - 1, for which a thread may be waiting.
   const bool is_of_now = part && !fates_[from] && part->number + 1 >= next_meeting_ &&
                          part->number < next_meeting_ + meetings_ahead_max &&
                          held_bytes_ + part->text.size() <= held_bytes_max;

@@ -67,7 +67,7 @@ class ChannelControl final : public Control, private ChannelListener {
   Result<std::vector<std::string>> meet(Meeting meeting, std::string_view what, const std::string& mine,
                                         Nanos within);
   // Returns the ranks whose part of meeting (collective) `number` has not arrived and may still come. Called
-  // with mutex_ held, as are quarrel(), people() and forget_until().
+  // with mutex_ held, as quarrel(), people() and forget_until() are.
   [[nodiscard]] std::vector<std::uint32_t> awaited(std::uint64_t number) const;
   [[nodiscard]] std::optional<Error> quarrel(const Part& mine) const;
   [[nodiscard]] std::string people(const std::vector<std::uint32_t>& who) const;

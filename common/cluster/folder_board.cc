@@ -84,7 +84,7 @@ class FolderBoard final : public Board {
 
   void close(bool /*is_whole*/) override {
     forget(rank_);
-    rmdir(folder_.c_str());  // fails as long as another rank has an inbox
+    rmdir(folder_.c_str());  // fails while the folder still has the inbox of another rank
   }
 
  private:

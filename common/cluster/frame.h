@@ -20,7 +20,8 @@ enum class FrameKind : std::uint32_t {
   text = 3,     // message of Control::send() (Kind::text), to or from `rank`
   lost = 4,     // to the child: `rank` is lost; payload: Notice
   left = 5,     // to the child: `rank` has ended; payload: Notice
-  back = 6,     // to the child: `rank` was restarted; payload: Notice. From the child: the acknowledgement
+  // to the child: `rank` was restarted (payload: Notice); from the child: it has read that frame
+  back = 6,
 };
 
 struct Frame {

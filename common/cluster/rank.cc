@@ -222,9 +222,9 @@ class Launcher {
     }
   }
 
-  // Forwards messages until the work of every rank is over, then sends what is left and ends the exchange
-  // with the other launchers. Exits instead of returning if a rank's launcher is silent, because
-  // PMIx_Finalize may wait for it.
+  // Forwards messages until the work of every rank is over, then sends the messages that are still queued and
+  // ends the exchange with the other launchers. Exits instead of returning if a rank's launcher is silent,
+  // because PMIx_Finalize may wait for it.
   void stay_for_the_others(int status) {
     if (!board_) return;  // the launcher never began, because fork() failed
     while (!board_->is_over()) turn();

@@ -1,5 +1,6 @@
 // Types for coroutines that no other coroutine awaits: a worker's main, a Scope's child, and background
-// activities of a fabric. Both types begin suspended: the caller pushes `handle` to a RunQueue.
+// activities of a fabric. Coroutines of both types (Root, SelfOwned) begin suspended: the caller pushes
+// `handle` to a RunQueue.
 #pragma once
 
 #include <coroutine>

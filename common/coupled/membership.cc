@@ -16,7 +16,7 @@
 namespace loch::coupled {
 namespace {
 
-// READs of a server worker's state (Member) before the caller is told to try again
+// Number of READs of a server worker's state (Member) before the caller is told to try again.
 constexpr std::uint32_t looks = 50;
 constexpr Nanos look_again_after = 20'000;
 

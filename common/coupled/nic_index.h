@@ -13,7 +13,8 @@ namespace loch::coupled {
 
 class NicIndex {
  public:
-  // Makes the access of server worker `server` of the worker's node. Both references must outlive it.
+  // Gives server worker `server` of the worker's node access to that node's index words. Both references must
+  // outlive it.
   NicIndex(Tables& tables, fabric::Worker& worker, std::uint32_t server);
 
   // READs a slot's word, over a new connection after an error, as often as it takes. Returns nullopt if the

@@ -41,7 +41,7 @@ Result<> check_sizes(const std::string& name, const kv::DeployConfig& config) {
 // the worker, and spare entries.
 Result<std::uint32_t> entries_of_row(const std::string& name, const kv::DeployConfig& config,
                                      const kv::Options& options, double keys, std::uint64_t slots) {
-  // A server worker may get this many keys more than the mean: 8 standard deviations. If one gets more, the
+  // A server worker may get `spread` keys more than the mean, 8 standard deviations. If one gets more, the
   // preload fails.
   const double spread = 8 * std::sqrt(keys) + 8;
   const double most_keys = std::min(static_cast<double>(slots), std::ceil(keys + spread));

@@ -1,5 +1,5 @@
-// The client's side of a partially coupled store: sends the requests of one client slot (lane) to the server
-// worker that owns a key.
+// The client's side of a partially coupled store: sends the requests of one slot of a client's window (one
+// operation outstanding at a time) to the server worker that owns a key.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ class TableClient {
   TableClient(Tables& tables, fabric::Worker& worker, std::uint32_t lane);
 
   // Executes one operation by a request to the server. The returned value of a GET remains valid until the
-  // next operation of this client slot.
+  // next operation of this TableClient.
   [[nodiscard]] coro::Task<kv::OpResult> ask(Ask what, kv::Key key, kv::ValueView value,
                                              fabric::OpStats* stats);
 

@@ -47,7 +47,7 @@ struct ServerCounts {
                 busy = 0, refused = 0, examined = 0, lost = 0, nic_reads = 0, nic_swaps = 0,
                 nic_reconnects = 0;
 };
-// Event counters of one client slot (lane).
+// Event counters of one client slot (slot of a client worker's window of outstanding operations).
 struct ClientCounts {
   std::uint64_t retries = 0, reconnects = 0, unsent = 0, timeouts = 0, late_frames = 0, busy = 0;
 };
@@ -94,8 +94,9 @@ struct NodeTables {
   // Buffers for the words that server workers READ and CAS through the NIC, nic_word_bytes for each worker;
   // null if they access the index by CPU.
   fabric::Region* nic_words = nullptr;
-  std::vector<std::unique_ptr<Row>> rows;              // the tables, indexed by server worker
-  std::vector<std::unique_ptr<ClientCounts>> clients;  // counters, indexed by client slot (lane)
+  std::vector<std::unique_ptr<Row>> rows;  // the tables, indexed by server worker
+  // counters, indexed by client slot (slot of a worker's window)
+  std::vector<std::unique_ptr<ClientCounts>> clients;
 };
 
 class Tables {
@@ -121,7 +122,7 @@ class Tables {
   [[nodiscard]] const Settings& settings() const { return settings_; }
   [[nodiscard]] const rpc::WriteChannel& channel() const { return channel_; }
   [[nodiscard]] NodeTables& local(fabric::NodeId node);
-  // A serving node's index as its own NIC reaches it.
+  // The region of a serving node's index, for requests that the node's own NIC executes.
   [[nodiscard]] fabric::RemoteRegion own_index(fabric::NodeId node) const;
   [[nodiscard]] std::string index_region() const { return settings_.name + ".index"; }
   [[nodiscard]] std::string data_region() const { return settings_.name + ".data"; }

@@ -51,7 +51,8 @@ TEST(HashFamily, EveryFunctionIsUniformOverNodesAndSlots) {
 
 TEST(HashFamily, CandidatesDifferAndCouplingHolds) {
   for (const Coupling coupling : {Coupling::decoupled, Coupling::partially_coupled}) {
-    // With only 4 slots per node two hash functions often give a key the same slot.
+    // With only 4 slots per node two hash functions often hit the same slot for a key; candidate() must then
+    // give the later function another slot.
     const HashFamily family({.nodes = 3, .slots_per_node = 4, .functions = 4, .coupling = coupling}, 9);
     std::uint32_t spread = 0;
     for (std::uint64_t i = 0; i < 5'000; ++i) {

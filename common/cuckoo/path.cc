@@ -12,7 +12,8 @@ namespace loch::cuckoo {
 Path shortest_path(Occupancy& table, std::span<const std::uint64_t> from, std::uint64_t most_slots) {
   struct Visit {
     std::uint64_t slot;
-    std::size_t parent;  // index into `visits`; a start slot is its own parent
+    // index into `visits` of the slot from which the search came here; that of a start slot is its own
+    std::size_t parent;
   };
   Path path;
   std::vector<Visit> visits;

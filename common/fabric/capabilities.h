@@ -31,7 +31,7 @@ struct Capabilities {
   std::uint32_t untorn_bytes = 8;   // aligned bytes that the NIC fetches or places indivisibly
   bool in_order_placement = false;  // the bytes of a WRITE appear in address order in the target's memory
   bool in_order_reads = false;      // the bytes of a READ appear in address order in the requester's memory
-  // true: the user asserts the order of bytes (--assume-order), the device does not
+  // true: the devices do not report that they place bytes in order, the user asserts it (--assume-order)
   bool order_is_assumed = false;
   // who ensures that a READ (an atomic) takes effect after a WRITE posted before it to the same queue pair
   Order write_then_read = Order::device, write_then_atomic = Order::device;

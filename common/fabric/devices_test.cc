@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/fabric/rails.h"
+
 namespace loch::fabric {
 namespace {
 
@@ -52,6 +54,20 @@ TEST(Devices, UnlikeOnesAreNamed) {
                                    "mtu_bytes: 1024 on n2 (mlx4_0); 4096 on n1 (mlx5_0)",
                                }));
   EXPECT_TRUE(unlike(std::span(devices).first(1)).empty());
+}
+
+// The devices of two processes on two rails, in the order in which the processes told each other.
+TEST(Rails, AreTheOrderOfAProcessesDevices) {
+  std::vector<NodeDevice> devices(4);
+  devices[1].node = devices[3].node = 1;
+  devices[0].can.device = devices[3].can.device = "a";
+  devices[1].can.device = devices[2].can.device = "b";
+  EXPECT_EQ(rails_of(devices), (std::vector<std::uint32_t>{0, 0, 1, 1}));
+  EXPECT_EQ(count_rails(devices), 2u);
+  EXPECT_EQ(device_names(devices, 0), "a+b");
+  EXPECT_EQ(device_names(devices, 1), "b+a");
+  EXPECT_EQ(device_names(devices, 2), "");
+  EXPECT_EQ(count_rails({}), 1u);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Defines the names of verbs and statuses, and the checks of requirements and elided regions that all fabrics
-// share.
+// Defines the names of verbs and statuses, and the checks that all fabrics share: of a protocol's
+// requirements, and of accesses to bytes that a region does not store.
 #include "common/fabric/fabric.h"
 
 #include <fmt/format.h>

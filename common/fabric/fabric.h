@@ -55,7 +55,8 @@ class Fabric {
 
   [[nodiscard]] virtual const Capabilities& capabilities() const = 0;
   [[nodiscard]] virtual std::uint32_t nodes() const = 0;
-  // Whether this process hosts the node. On sim, and on shm with threads, it hosts all of them.
+  // Whether this process hosts the node. On the simulated cluster, and on shared memory with threads, it
+  // hosts all of them.
   [[nodiscard]] virtual bool is_local(NodeId node) const = 0;
 
   // Allocates zeroed memory, owned by the fabric, and registers it with the node's NIC.
@@ -65,8 +66,8 @@ class Fabric {
   // node (by loopback) included. If some nodes do not take part within `within` ns, the error names them.
   [[nodiscard]] virtual Result<> exchange(Nanos within) = 0;
   [[nodiscard]] virtual Result<RemoteRegion> lookup(NodeId node, std::string_view region) const = 0;
-  // The memory of a *remote* region where this process can access it directly (sim, shm), used to preload
-  // quickly; nullptr where it cannot (verbs, or a node on another machine).
+  // The memory of a *remote* region where this process can access it directly (in simulation and on shared
+  // memory), used to preload quickly; nullptr where it cannot (verbs, or a node on another machine).
   [[nodiscard]] virtual Region* direct(NodeId node, std::string_view region) = 0;
 
   // Waits until all processes have called barrier(); the error names those that have not within `within` ns.
@@ -104,8 +105,8 @@ class Fabric {
 
   // Registers a callback that run() calls, on its own thread, whenever a crashed node of this process has
   // restarted: its memory is zeroed, its regions have new rkeys, and it has no workers until the callback
-  // calls add_worker and start. To be called before run(). Only sim restarts nodes; other fabrics never call
-  // it.
+  // calls add_worker and start. To be called before run(). Only the simulation restarts nodes; other fabrics
+  // never call it.
   virtual void on_restart(std::function<void(NodeId)> tell) { static_cast<void>(tell); }
 
   // The devices of all processes, by rank; empty on fabrics without RDMA devices.

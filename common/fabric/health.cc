@@ -213,12 +213,15 @@ std::string unseen(const PortReport& port) {
 }
 
 std::string label(const PortReport& port, std::span<const PortReport> all) {
-  const auto others = std::ranges::count_if(
-      all, [&](const PortReport& other) { return other.host == port.host && other.port != port.port; });
-  return others == 0 && !port.host.empty() ? port.host : fmt::format("node {}", port.node);
+  const auto others = std::ranges::count_if(all, [&](const PortReport& other) {
+    return other.host == port.host && other.port != port.port && other.node != port.node;
+  });
+  std::string where = others == 0 && !port.host.empty() ? port.host : fmt::format("node {}", port.node);
+  if (!port.device.empty()) where += fmt::format(" ({})", port.device);
+  return where;
 }
 
-// The sum of all counters of one port that count the same kind of event.
+// One kind of event at one port: the sum of all counters of the port that count it.
 struct Finding {
   Meaning meaning = Meaning::retransmission;
   std::string where;
@@ -255,7 +258,7 @@ std::vector<Symptom> symptoms_of(const PortReport& port) {
     const Known* found = find_known(counter);
     if (found == nullptr) continue;
     const Words& of = words[static_cast<std::size_t>(found->meaning)];
-    symptoms.push_back({port.node, port.host, counter, std::string(of.many), of.kind, change});
+    symptoms.push_back({port.node, port.host, port.device, counter, std::string(of.many), of.kind, change});
   }
   std::ranges::sort(symptoms, {}, [](const Symptom& one) { return std::tuple(one.kind, one.counter); });
   return symptoms;
@@ -342,9 +345,14 @@ std::map<std::string, double> to_counters(const PortHealth& health) {
   return counters;
 }
 
-PortHealth health_from(const std::map<std::string, double>& counters) {
+std::string rail_prefix(std::uint32_t rail) { return rail == 0 ? "" : fmt::format("rail{}.", rail); }
+
+PortHealth health_from(const std::map<std::string, double>& counters, std::uint32_t rail) {
   PortHealth health;
-  for (const auto& [key, value] : counters) {
+  const std::string of_rail = rail_prefix(rail);
+  for (const auto& [name, value] : counters) {
+    if (!name.starts_with(of_rail)) continue;
+    const std::string key = name.substr(of_rail.size());
     if (key == seen_key) health.sees_transport = value > 0;
     if (key == vanished_key) health.has_vanished = value > 0;
     if (key == count_key)

@@ -50,23 +50,28 @@ struct PortHealth {
 [[nodiscard]] PortHealth compare(const CounterValues& before, const CounterValues& after);
 
 // Converts a port's health to counters of a NodeReport, whose names begin with "port.", and back. The way
-// back gives no health if a node's counters have no such names.
+// back gives no health if a node's counters have no such names. `rail`: number of the port among those that
+// the process uses at once.
 [[nodiscard]] std::map<std::string, double> to_counters(const PortHealth& health);
-[[nodiscard]] PortHealth health_from(const std::map<std::string, double>& counters);
+[[nodiscard]] PortHealth health_from(const std::map<std::string, double>& counters, std::uint32_t rail = 0);
+// What the names of a port's counters in a NodeReport begin with: "rail1." for the process's second port;
+// nothing for its first.
+[[nodiscard]] std::string rail_prefix(std::uint32_t rail);
 
 // The port that one process of the run used.
 struct PortReport {
   NodeId node = 0;  // the first node of the process
   std::string host;
   std::string port;      // names the port on its host; processes that share a port give the same text
+  std::string device;    // the port's device if the process uses several ports, else empty
   bool is_lost = false;  // true: the node was lost, so that its counters could not be read after the run
   PortHealth health;
 };
 
 struct Symptom {
   NodeId node = 0;
-  std::string host, counter;
-  std::string meaning;  // what was counted, in the plural: "retransmissions"
+  std::string host, device, counter;  // `device` as in PortReport
+  std::string meaning;                // what was counted, in the plural: "retransmissions"
   SymptomKind kind = SymptomKind::fault;
   CounterChange change;
 };

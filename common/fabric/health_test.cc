@@ -20,7 +20,12 @@ CounterValues with(CounterValues values, const std::string& counter, std::uint64
 }
 
 PortReport port_of(NodeId node, const std::string& host, PortHealth health) {
-  return {.node = node, .host = host, .port = "mlx5_0/1", .is_lost = false, .health = std::move(health)};
+  return {.node = node,
+          .host = host,
+          .port = "mlx5_0/1",
+          .device = "",
+          .is_lost = false,
+          .health = std::move(health)};
 }
 
 std::string verdict_of(const std::vector<PortReport>& ports) { return judge(ports).verdict; }
@@ -148,6 +153,24 @@ TEST(Verdict, ASharedPortCountsOnceAndPortsOfOneHostAreToldApart) {
   PortReport other = port_of(1, "n0", compare(quiet, quiet));
   other.port = "mlx5_1/1";
   EXPECT_EQ(verdict_of({port_of(0, "n0", sick), other}), "2 retransmissions on node 0");
+}
+
+// A process that uses two ports reports both, and the verdict names the device.
+TEST(Health, EachRailOfANodeIsJudged) {
+  const PortHealth well = compare(quiet, quiet), sick = compare(quiet, with(quiet, "packet_seq_err", 9));
+  std::map<std::string, double> counters;
+  for (const auto& [name, value] : to_counters(well)) counters[rail_prefix(0) + name] = value;
+  for (const auto& [name, value] : to_counters(sick)) counters[rail_prefix(1) + name] = value;
+  EXPECT_EQ(health_from(counters), well);
+  EXPECT_EQ(health_from(counters, 1), sick);
+  EXPECT_EQ(health_from(counters, 2), PortHealth{});
+  std::vector<PortReport> ports = {port_of(0, "n0", health_from(counters, 0)),
+                                   port_of(0, "n0", health_from(counters, 1))};
+  ports[0].device = "mlx5_0";
+  ports[1].device = "mlx5_1";
+  ports[1].port = "mlx5_1/1";
+  EXPECT_EQ(verdict_of(ports), "2 retransmissions on n0 (mlx5_1)");
+  EXPECT_EQ(judge(ports).symptoms.at(0).device, "mlx5_1");
 }
 
 }  // namespace

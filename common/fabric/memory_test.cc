@@ -1,4 +1,5 @@
-// Tests copies of shared memory at every alignment, and which bytes an elided region keeps.
+// Tests copies of shared memory at every alignment, and which bytes are kept of a region that stores only a
+// part of each entry.
 #include "common/fabric/memory.h"
 
 #include <gtest/gtest.h>

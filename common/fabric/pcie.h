@@ -44,8 +44,8 @@ constexpr PcieHeaders pcie_2{24, 20, 128}, pcie_3{26, 22, 128};
                                                      const PcieHeaders& headers) {
   return requests * pcie_lines(bytes) * (pcie_line + headers.request);
 }
-// PCIe bytes when one doorbell announces all requests and the NIC fetches them by DMA, each from a slot of
-// whole lines.
+// PCIe bytes when one doorbell announces all requests and the NIC fetches them by DMA, each as whole 64-byte
+// lines of the send queue.
 [[nodiscard]] constexpr std::uint64_t doorbell_bus_bytes(std::uint64_t requests, std::uint32_t bytes,
                                                          const PcieHeaders& headers) {
   const std::uint64_t slot = std::uint64_t{pcie_lines(bytes)} * pcie_line;

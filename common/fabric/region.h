@@ -54,7 +54,7 @@ class Region {
   // number of the region on its node, from 0 in order of registration
   [[nodiscard]] std::uint32_t id() const { return id_; }
   [[nodiscard]] const std::string& name() const { return name_; }
-  // size in bytes, including bytes that the elision does not store
+  // size in bytes, including the bytes that are not stored (struct Elision)
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
   [[nodiscard]] const Elision& elision() const { return elision_; }
 

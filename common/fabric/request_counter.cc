@@ -11,7 +11,7 @@ static_assert(static_cast<std::size_t>(Verb::read) == 0 && static_cast<std::size
               static_cast<std::size_t>(Verb::cas) == 2 && static_cast<std::size_t>(Verb::faa) == 3 &&
               static_cast<std::size_t>(Verb::send) == 4 && static_cast<std::size_t>(Verb::recv) == 5);
 
-// Not inlined, so that its callers save no registers.
+// Not inlined, so that its callers save no registers for it.
 [[gnu::noinline]] void hang(const WorkRequest& request, std::uint64_t payload, std::uint64_t wire) {
   OpStats& stats = *request.stats;
   ++(stats.*counts[static_cast<std::size_t>(request.verb)]);

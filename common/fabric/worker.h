@@ -31,7 +31,7 @@ struct WorkerSpec {
   int core = -1;            // the core of its node to which the worker is pinned; -1: none
   std::string name;         // the name that traces show, such as "client 3"
   // Number of UD queue pairs that the device makes for the worker. A request's `lane` selects the one on
-  // which it is posted; messages arrive on lane 0.
+  // which it is posted; messages arrive on the first (lane 0).
   std::uint32_t ud_lanes = 1;
   // What the worker uses besides datagrams. A device creates queue pairs and receive queues only for what is
   // true here. Without receives_rc no RECVs may be posted for RC, without receives_uc none for UC. Without

@@ -14,15 +14,16 @@
 
 namespace loch::kv {
 
-// The error that refuses an impossible configuration, with `message` as its text.
+// The error that refuses an impossible deployment, with `message` as its text.
 [[nodiscard]] std::unexpected<Error> refuse(std::string message);
-// The same, with a text that is formatted from its arguments.
+// The same error, with a text that is formatted from the arguments.
 template <typename First, typename... Rest>
 [[nodiscard]] std::unexpected<Error> refuse(fmt::format_string<First, Rest...> text, First&& first,
                                             Rest&&... rest) {
   return refuse(fmt::format(text, std::forward<First>(first), std::forward<Rest>(rest)...));
 }
-// Requires that there are client workers with a window, and that keys have 1 to 4096 bytes.
+// Requires at least one client worker and one outstanding operation (`window`) per client worker, and keys of
+// 1 to 4096 bytes.
 [[nodiscard]] Result<> check_clients(std::string_view protocol, const DeployConfig& config);
 // Requires the same as check_clients(), and that there are no server workers.
 [[nodiscard]] Result<> check_client_driven(std::string_view protocol, const DeployConfig& config);

@@ -23,7 +23,7 @@ coro::Task<OpResult> pass(Pacing* pacing, fabric::Worker* worker, coro::Task<OpR
   co_return result;
 }
 
-// A client whose writes wait until its worker's Pacing lets them begin.
+// A client whose writes wait until its worker's Pacing (state of the conflict avoidance) lets them begin.
 class PacedClient final : public Client {
  public:
   PacedClient(Pacing& pacing, fabric::Worker& worker, std::unique_ptr<Client> inner)
@@ -53,8 +53,8 @@ class PacedClient final : public Client {
   std::unique_ptr<Client> inner_;
 };
 
-// The Pacing of each worker of this thread that has one. In real time (not simulated) a thread runs one
-// worker; in a simulation one thread runs all workers.
+// The Pacing (state of the conflict avoidance) of each worker of this thread that has one. In real time (not
+// simulated) a thread runs one worker; in a simulation one thread runs all workers.
 std::unordered_map<const fabric::Worker*, Pacing*>& all() {
   static thread_local std::unordered_map<const fabric::Worker*, Pacing*> workers;
   return workers;

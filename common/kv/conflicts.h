@@ -20,7 +20,8 @@ struct ConflictConfig {
     none,         // no wait: the next attempt follows at once
     exponential,  // waits double with each attempt, practically without a bound
     limited,      // waits double up to a limit, which is adapted to the share of retries
-    throttled,  // as limited, but the number of coroutines that write at once is adapted before the limit is
+    // waits as with `limited`, but the number of coroutines that write at once is adapted before the limit is
+    throttled,
   };
   Kind kind = Kind::throttled;
   Nanos start = 1'707;  // ns of the first wait; a random time up to this is added to each wait
@@ -92,10 +93,10 @@ class PacedWorker {
   PacedWorker(fabric::Worker& worker, const ConflictConfig* config);
   ~PacedWorker();
   PacedWorker(const PacedWorker&) = delete;
-  // The Pacing of a worker of this thread; null if it has none.
+  // The Pacing (state of the conflict avoidance) of a worker of this thread; null if it has none.
   [[nodiscard]] static Pacing* of(const fabric::Worker& worker);
-  // A client that wraps `inner`, and whose PUTs, INSERTs and DELETEs wait until the worker's Pacing lets them
-  // begin; `inner` itself if the worker has no Pacing.
+  // A client that wraps `inner`, and whose PUTs, INSERTs and DELETEs wait until the worker's Pacing (state of
+  // the conflict avoidance) lets them begin; `inner` itself if the worker has no Pacing.
   [[nodiscard]] std::unique_ptr<Client> paced(std::unique_ptr<Client> inner);
 
  private:

@@ -29,7 +29,7 @@ class Conflict : public testing::Test {
     fabric_->start(*worker_, std::move(main));
     const Result<fabric::RunEnd> end = fabric_->run();
     ASSERT_TRUE(end.has_value());
-    // if a write were never let in, the simulation would end with coroutines that still wait
+    // if a waiting write never got its turn, the simulation would end with coroutines that still wait
     EXPECT_EQ(*end, fabric::RunEnd::finished);
   }
 
@@ -38,7 +38,7 @@ class Conflict : public testing::Test {
   fabric::Worker* worker_ = nullptr;
 };
 
-// Makes `operations` writes that begin when the pacing lets them and end at once.
+// Makes `operations` writes, each of which begins when the conflict avoidance lets it and ends at once.
 coro::Task<void> pass(Pacing* pacing, fabric::Worker* worker, int operations) {
   for (int i = 0; i < operations; ++i) {
     co_await pacing->enter();
@@ -173,7 +173,7 @@ TEST_F(Conflict, AnEpochChangesTheBoundsOnce) {
   run(main(&pacing, worker_));
 }
 
-// If the share of retries is between the two thresholds, nothing is adapted.
+// If the share of retries is between the thresholds `few` and `many`, nothing is adapted.
 TEST_F(Conflict, BetweenTheMarksNothingChanges) {
   config_.kind = Kind::throttled;
   Pacing pacing(config_);
@@ -188,7 +188,7 @@ TEST_F(Conflict, BetweenTheMarksNothingChanges) {
   run(main(&pacing, worker_));
 }
 
-// A write that ends 1 us after it was let in; notes its number in `entered` when it is let in.
+// A write that ends 1 us after it may begin; notes its number in `entered` when it begins.
 coro::Task<void> hold(Pacing* pacing, fabric::Worker* worker, int number, std::vector<int>* entered) {
   co_await pacing->enter();
   entered->push_back(number);
@@ -213,7 +213,7 @@ TEST_F(Conflict, OperationsEnterInTheOrderInWhichTheyCame) {
   run(main(&pacing, worker_));
 }
 
-// When more coroutines may write than before, waiting writes are let in before new ones, as many as may
+// When more coroutines may write than before, as many of the waiting writes as may run begin before any new
 // write.
 TEST_F(Conflict, WhoeverComesLaterOvertakesNobody) {
   config_.kind = Kind::throttled;
@@ -317,8 +317,8 @@ TEST_F(Conflict, APacedClientsWritesWaitAndItsReadsDoNot) {
   run(main(config_, worker_));
 }
 
-// A write that is destroyed while it waits to be let in takes itself out of the queue, so that others are let
-// in.
+// A write that is destroyed while it waits for its turn takes itself out of the queue, so that others get
+// theirs.
 TEST_F(Conflict, WhoeverIsKilledWhileItWaitsLeavesTheQueue) {
   Pacing pacing(config_);
   for (std::uint32_t i = 0; i < ConflictConfig::most_coroutines; ++i) {

@@ -27,8 +27,8 @@ struct Key {
   std::uint32_t size = 0;
 };
 
-// A value of `size` bytes of which the first `kept` are present in memory: all of them, or just the
-// stamp (value.h) where the simulation elides values. The bytes outlive the operation.
+// A value of `size` bytes of which the first `kept` are present in memory: all of them, or just the stamp
+// (value.h) in a simulation that does not store whole values. The bytes outlive the operation.
 struct ValueView {
   const std::byte* data = nullptr;
   std::uint32_t size = 0;
@@ -57,9 +57,9 @@ enum class Consistency : std::uint8_t {
 // that no number is given out twice). A run with any violation has failed.
 constexpr std::string_view violations_counter = "violations";
 
-// A client of a store, with one outstanding operation at a time. Each of the `window` slots of a client
-// worker has its own client, which lives until the worker's main coroutine has ended. `stats` is never null;
-// an operation adds its work requests and bytes to it.
+// A client of a store, with one outstanding operation at a time. A client worker has `window` clients, one
+// for each operation that it may have outstanding (window slot); they live until the worker's main coroutine
+// has ended. `stats` is never null; an operation adds its work requests and bytes to it.
 class Client {
  public:
   virtual ~Client() = default;

@@ -19,8 +19,8 @@ namespace loch::kv {
 
 constexpr std::uint32_t slot_head_bytes = 8;
 
-// Whether a deployment pads its keys (`keys`) and puts its values into slots (`values`), which is false if
-// they do not differ in size.
+// Whether a deployment pads its keys (`keys`) and puts its values into slots (`values`); false for those that
+// all have one size.
 struct SlotUse {
   bool keys = false, values = false;
   [[nodiscard]] bool any() const { return keys || values; }

@@ -7,6 +7,7 @@
 
 #include "common/base/process_memory.h"
 #include "common/base/version.h"
+#include "common/fabric/rails.h"
 #include "common/measure/provenance.h"
 #include "common/measure/whole_number.h"
 
@@ -219,13 +220,15 @@ ordered_json network_json(const std::optional<fabric::NetworkState>& network) {
   if (!network) return nullptr;
   ordered_json symptoms = ordered_json::array();
   for (const fabric::Symptom& symptom : network->symptoms) {
-    symptoms.push_back({{"node", symptom.node},
-                        {"host", symptom.host},
-                        {"counter", symptom.counter},
-                        {"meaning", symptom.meaning},
-                        {"kind", fabric::name(symptom.kind)},
-                        {"count", symptom.change.count},
-                        {"is_least", symptom.change.is_least}});
+    symptoms.push_back(
+        {{"node", symptom.node},
+         {"host", symptom.host},
+         {"device", symptom.device.empty() ? ordered_json(nullptr) : ordered_json(symptom.device)},
+         {"counter", symptom.counter},
+         {"meaning", symptom.meaning},
+         {"kind", fabric::name(symptom.kind)},
+         {"count", symptom.change.count},
+         {"is_least", symptom.change.is_least}});
   }
   return {{"verdict", network->verdict}, {"is_sick", network->is_sick}, {"symptoms", std::move(symptoms)}};
 }
@@ -310,17 +313,21 @@ ordered_json to_json(const fabric::NodeDevice& device) {
 std::optional<fabric::NetworkState> judge_network(const std::vector<fabric::NodeDevice>& devices,
                                                   const std::vector<NodePart>& nodes) {
   if (devices.empty()) return std::nullopt;
+  const std::vector<std::uint32_t> rails = fabric::rails_of(devices);
   std::vector<fabric::PortReport> ports;
-  for (const fabric::NodeDevice& device : devices) {
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    const fabric::NodeDevice& device = devices[i];
     fabric::PortReport port{.node = device.node,
                             .host = device.host,
                             .port = fmt::format("{}/{} {}", device.can.device, device.port, device.gid),
+                            .device = "",
                             .is_lost = false,
                             .health = {}};
+    if (fabric::count_rails(devices) > 1) port.device = device.can.device;
     const auto part = std::ranges::find(nodes, device.node, &NodePart::node);
     if (part != nodes.end()) {
       port.is_lost = part->report.is_lost;
-      port.health = fabric::health_from(part->report.counters);
+      port.health = fabric::health_from(part->report.counters, rails[i]);
     }
     ports.push_back(std::move(port));
   }
@@ -344,7 +351,11 @@ ordered_json to_json(const PointResult& point) {
   out["config"] = point.config;
   out["capabilities"] = to_json(point.capabilities);
   out["devices"] = ordered_json::array();
-  for (const fabric::NodeDevice& device : point.devices) out["devices"].push_back(to_json(device));
+  const std::vector<std::uint32_t> rails = fabric::rails_of(point.devices);
+  for (std::size_t i = 0; i < point.devices.size(); ++i) {
+    out["devices"].push_back(to_json(point.devices[i]));
+    out["devices"].back()["rail"] = rails[i];
+  }
   out["network"] = network_json(point.network);
   out["transport"] = point.transport.empty() ? "verbs" : point.transport;
   out["duration_s"] = seconds;

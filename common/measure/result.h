@@ -31,7 +31,8 @@ struct PointResult {
   std::uint32_t repeat = 0;
   nlohmann::ordered_json config;            // every flag and option, defaults included
   std::vector<fabric::NodeDevice> devices;  // devices of all processes, by rank; empty without RDMA devices
-  std::optional<fabric::NetworkState> network;  // faults and congestion seen; none without RDMA devices
+  // faults and congestion that the devices' counters show; none without RDMA devices
+  std::optional<fabric::NetworkState> network;
   fabric::Capabilities capabilities;
   std::string transport;  // the transport of the protocol's requests; empty: the fabric's verbs
   double duration_s = 0;  // length of the measurement window

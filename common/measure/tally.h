@@ -38,8 +38,8 @@ class CountDistribution {
   }
 
   std::array<std::uint64_t, 32> small_{};
-  // the counts from 32 on and their operations, in ascending order; a protocol's operations have few distinct
-  // counts
+  // the counts from 32 on, each with its number of operations, in ascending order; the operations of a
+  // protocol have few distinct counts
   std::vector<Count> large_;
 };
 

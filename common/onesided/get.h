@@ -44,8 +44,8 @@ struct Looked {
   kv::ValueView value;
 };
 
-// How one attempt of a GET ended. If ok, the value stays valid until the next operation of the same client
-// slot.
+// How one attempt of a GET ended. If ok, the value stays valid until the next operation of the same slot of
+// the client's window.
 enum class Outcome : std::uint8_t { ok, not_found, conflict, expired, link_error };
 struct Got {
   Outcome ended = Outcome::not_found;
@@ -88,7 +88,7 @@ concept ReadTables = std::copy_constructible<T> &&
                        { tables.count_mismatch() } -> std::same_as<void>;
                      };
 
-// READs the key's slots of ranks from - 1 down to 0 again, except rank `except`. Each must still hold the
+// READs the key's slots of ranks `from` - 1 down to 0 again, except rank `except`. Each must still hold the
 // word that the operation saw there. Words are compared exactly, because ignoring changes that do not concern
 // the key would not be safe with concurrent MIGRATEs, which move keys between slots (known fault H13 of
 // Nessie, docs/protocols/nessie.md).

@@ -1,6 +1,7 @@
-// Waits for a READ (or CAS) by polling the memory that it writes: the last word of the landing buffer is
-// zeroed, and polled until the bits that mark its arrival are set (Nessie, 2017, 4.1.1). READs of more than
-// one cache line can be awaited thus only where the fabric places bytes in address order (fabric.h, rule 1).
+// Waits for a READ (or CAS) by polling the memory that it writes: the last word of its local buffer (the
+// landing buffer) is zeroed, and polled until the bits that mark its arrival are set (Nessie, 2017, 4.1.1).
+// READs of more than one cache line can be awaited thus only where the fabric places bytes in address order
+// (fabric.h, rule 1).
 #pragma once
 
 #include <cstdint>
@@ -29,7 +30,8 @@ inline void post_watched(fabric::Worker& worker, fabric::WorkRequest& request, c
 [[nodiscard]] inline bool has_landed(const Landing& landing) {
   return (fabric::load_word(landing.region->at(landing.word_at)) & landing.mark) == landing.mark;
 }
-// An awaitable that polls the last word of a request to `peer` that post_watched() has posted.
+// An awaitable that polls the last word that a request to `peer` writes; post_watched() has posted the
+// request.
 [[nodiscard]] inline fabric::Worker::WatchOne watch_landing(fabric::Worker& worker, const Landing& landing,
                                                             fabric::NodeId peer) {
   const fabric::WatchWord arrival{.region = landing.region,
@@ -40,9 +42,9 @@ inline void post_watched(fabric::Worker& worker, fabric::WorkRequest& request, c
                                   .peer = peer};
   return worker.watch(arrival, landing.until);
 }
-// Determines the status of a request that was not seen to land: its watch (the polling of its last word)
-// ended otherwise than `ready`. `flush` is a READ that is posted after it on its queue pair. Afterwards the
-// landing buffer belongs to the caller again.
+// Determines the status of a request whose last word was not seen to arrive: the polling of that word (the
+// watch) ended otherwise than `ready`. `flush` is a READ that is posted after it on its queue pair.
+// Afterwards the caller may use the request's local buffer again.
 [[nodiscard]] coro::Task<fabric::WcStatus> settle(fabric::Worker* worker, fabric::WatchOutcome outcome,
                                                   fabric::WorkRequest flush);
 

@@ -1,6 +1,6 @@
-// READs and CASes of tables on other nodes. They are awaited by polling a watermark, a bit in the landing
-// buffer's last word, or by completion (Nessie, 2017, 4.1.1). A READ that fails is repeated once over a new
-// connection.
+// READs and CASes of tables on other nodes. They are awaited by polling a watermark, a bit in the last word
+// of the request's local (landing) buffer, or by completion (Nessie, 2017, 4.1.1). A READ that fails is
+// repeated once over a new connection.
 #pragma once
 
 #include <concepts>
@@ -13,20 +13,20 @@
 
 namespace loch::onesided {
 
-// The result of a transfer: the request's status; or, if polling its landing buffer ended without seeing its
-// last word, why it ended.
+// The result of a transfer: the request's status; or, if polling its local (landing) buffer ended before the
+// last word arrived, why the polling ended.
 struct Ended {
   fabric::WcStatus status = fabric::WcStatus::success;  // valid if is_settled()
-  // How the polling of the landing buffer ended; `ready` if the request was awaited by completion.
+  // How the polling of the local (landing) buffer ended; `ready` if the request was awaited by completion.
   fabric::WatchOutcome outcome = fabric::WatchOutcome::ready;
   [[nodiscard]] bool is_settled() const { return outcome == fabric::WatchOutcome::ready; }
   [[nodiscard]] bool ok() const { return is_settled() && status == fabric::WcStatus::success; }
 };
 
-// Posts a request and waits for its end: for the watermark bit in its landing buffer, or for its completion.
-// An awaitable rather than a coroutine, because every operation awaits several. If the watermark bit is there
-// as soon as the request is posted, as on a fabric that executes requests while they are posted, the awaiting
-// coroutine goes on without being suspended.
+// Posts a request and waits for its end: for the watermark bit in the last word of its local (landing)
+// buffer, or for its completion. An awaitable rather than a coroutine, because every operation awaits
+// several. If the watermark bit is there as soon as the request is posted, as on a fabric that executes
+// requests while they are posted, the awaiting coroutine goes on without being suspended.
 class Transfer {
  public:
   // At most this many transfers of a thread in a row end without suspending their coroutines, so that the
@@ -91,9 +91,11 @@ concept RepeatableRead = std::copy_constructible<T> && requires(T read) {
   // The request for the next try; nullopt: the table cannot be read now. The try's node is the one that
   // flush() and reconnect() refer to.
   { read.request() } -> std::same_as<std::optional<fabric::WorkRequest>>;
-  // The landing buffer and its watermark bit; nullopt: the READ is awaited by its completion.
+  // The local (landing) buffer that the READ fills, and the watermark bit in its last word; nullopt: the READ
+  // is awaited by its completion.
   { read.landing() } -> std::same_as<std::optional<Landing>>;
-  // A READ of 8 bytes to be posted after the last try on the same queue pair.
+  // A READ of 8 bytes to be posted after the last try on the same queue pair: its completion shows that the
+  // try has ended.
   { read.flush() } -> std::same_as<fabric::WorkRequest>;
   // Called if the READ's watermark bit was not seen in time although the connection is up.
   { read.count_late() } -> std::same_as<void>;
@@ -102,7 +104,7 @@ concept RepeatableRead = std::copy_constructible<T> && requires(T read) {
 };
 
 // Handles a first try that did not end well: determines its status, connects anew, and tries once more.
-// Returns true if the bytes are in the landing buffer.
+// Returns true if the bytes are in the local buffer.
 template <RepeatableRead Reading>
 [[nodiscard]] coro::Task<bool> try_again(Reading reading, Ended ended) {
   fabric::Worker& worker = reading.worker();

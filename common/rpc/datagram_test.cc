@@ -180,8 +180,9 @@ TEST_P(Datagrams, TheOneWhoReceivesServesTheOthers) {
   }
 }
 
-// Answers only one slot, which is not the one that receives. That slot's coroutine has to continue as soon as
-// its answer was read, not when the receiving coroutine next checks its deadline.
+// Sends answers to one of the client's window slots only, whose coroutine is not the one that receives. The
+// slot's coroutine has to continue as soon as its answer was read, not when the receiving coroutine next
+// checks its deadline.
 coro::Task<void> answer_the_last_slot(Pair* pair, std::uint32_t count) {
   pair->sender = std::make_unique<DatagramSender>(*pair->server, pair->shape, *pair->out, 0);
   while (!pair->is_listening) co_await pair->server->sleep_until(pair->server->now() + 20'000);

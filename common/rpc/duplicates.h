@@ -26,12 +26,13 @@ class Duplicates {
   }
 
   // Whether this trailer (last word of a request, which the server polls) differs from the one that was
-  // processed last in the slot.
+  // processed last in the request slot.
   [[nodiscard]] bool is_news(std::uint32_t slot, std::uint64_t word) const {
     return word != 0 && word != seen_[slot];
   }
   void looked_at(std::uint32_t slot, std::uint64_t word) { seen_[slot] = word; }
-  // For each slot the trailer (polled last word of a request) that was processed last, for WatchSet::known.
+  // For each request slot the trailer (polled last word of a request) that was processed last, for
+  // WatchSet::known.
   [[nodiscard]] const std::uint64_t* seen() const { return seen_.data(); }
 
   // Judges a request by its sequence number. The numbers of a slot only increase, and may jump: a restarted
@@ -58,8 +59,8 @@ class Duplicates {
     bool has_executed = false;
   };
   std::vector<Slot> slots_;
-  // For each slot the trailer (polled last word of a request) that was processed last. Not in Slot, because
-  // polling reads these words alone.
+  // For each request slot the trailer (polled last word of a request) that was processed last. Not in Slot,
+  // because polling reads these words alone.
   std::vector<std::uint64_t> seen_;
 };
 

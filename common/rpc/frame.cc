@@ -1,4 +1,4 @@
-// Seals frames (messages that a peer WRITES) with sequence number and checksum, and decides whether a frame
+// Seals frames (messages that a peer WRITEs) with sequence number and checksum, and decides whether a frame
 // has arrived whole.
 #include "common/rpc/frame.h"
 

@@ -1,4 +1,4 @@
-// The frame of a message that a peer WRITES into a slot, by which the receiver tells that the message has
+// The frame of a message that a peer WRITEs into a slot, by which the receiver tells that the message has
 // arrived.
 //
 //   frame     | body                                   | trailer |
@@ -8,8 +8,9 @@
 // The trailer is the frame's last word and never 0. If the fabric places bytes in address order, a frame has
 // arrived when its trailer has: Arrival::by_trailer. Otherwise the trailer may be placed before the body
 // (fabric.h, rule 1); then `check` has the low 40 bits of XXH3 over the body, sequence and code, and a frame
-// whose check fails has not arrived yet: Arrival::by_check. Both sides leave elided bytes out of the check.
-// The check does not cover the attempt, which is all that differs in a repeated request.
+// whose check fails has not arrived yet: Arrival::by_check. Both sides leave bytes that a simulation does not
+// store out of the check. The check does not cover the attempt, which is all that differs in a repeated
+// request.
 //
 // A client awaits a reply to a request whose full number it knows. The number's bits above the 16-bit
 // sequence, its turns, are stored in `check` with Arrival::by_trailer, and are hashed with the body with
@@ -34,8 +35,8 @@ struct Trailer {
   // server notices it
   std::uint8_t attempt = 0;
   std::uint8_t code = 0;  // operation of a request, or status of a reply: 1 … 15
-  // 40 bits: a checksum, or with Arrival::by_trailer the bits of a reply's number above `sequence` (0 in a
-  // request)
+  // 40 bits: a checksum; or, if a frame counts as arrived when its trailer has (Arrival::by_trailer), the
+  // bits of a reply's number above the 16 in `sequence` (0 in a request)
   std::uint64_t check = 0;
 
   static constexpr std::uint64_t check_mask = (std::uint64_t{1} << 40) - 1;
@@ -52,7 +53,8 @@ struct Trailer {
 static_assert(Trailer{0x1234, 5, 6, 0xABCDEF}.pack() == 0x00'00AB'CDEF'651'234);
 constexpr std::uint32_t trailer_bytes = 8;
 
-// The bits of a message's number above the 16 in a trailer's `sequence`, as many as fit into `check`.
+// The bits of a message's number above the low 16, which the trailer has as its `sequence`; as many of these
+// bits as fit into `check`.
 [[nodiscard]] constexpr std::uint64_t turns_of(std::uint64_t number) {
   return (number >> 16) & Trailer::check_mask;
 }
@@ -64,7 +66,7 @@ constexpr std::uint32_t trailer_bytes = 8;
                                         std::uint64_t turns);
 
 // Largest body, in bytes, that body_check() takes: the same checksum as frame_check(), of a body that has
-// been copied to private memory and of which nothing is elided.
+// been copied to private memory with all its bytes.
 constexpr std::uint32_t most_kept_body = 128;
 [[nodiscard]] std::uint64_t body_check(const std::byte* body, std::uint32_t body_bytes,
                                        std::uint16_t sequence, std::uint8_t code, std::uint64_t turns);

@@ -10,8 +10,9 @@
 namespace loch::rpc {
 
 std::uint32_t MessageShape::server_receives() const {
-  // Two RECVs for each window slot of each client worker of the cluster, as far as the pool allows: one for
-  // the slot's request, and one for a repetition that arrives before the request was served.
+  // Two RECVs for each window slot of each client worker of the cluster, and some more, but at most
+  // most_receives: one for the slot's request, and one for a repetition that arrives before the request was
+  // served.
   const std::uint64_t wanted = std::uint64_t{nodes} * lanes() * 2 + 16;
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, most_receives));
 }

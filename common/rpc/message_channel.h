@@ -95,7 +95,7 @@ struct MessageRegions {
   bool incarnation = false;  // the node's incarnation bit, which flips whenever the node restarts
 };
 // Registers a node's regions; called before Fabric::exchange. Fails with an error of one line if the device
-// cannot carry messages of this shape.
+// cannot carry messages of these sizes over this transport.
 [[nodiscard]] Result<MessageRegions> register_messages(fabric::Fabric& fabric, fabric::NodeId node,
                                                        const MessageShape& shape);
 

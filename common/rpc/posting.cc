@@ -1,5 +1,5 @@
-// Collects the requests that the window slots of a worker post in one pass over its run queue, and posts them
-// in lists with one doorbell each.
+// Collects the requests that the window slots of a worker post while its ready coroutines run, one after
+// another, and posts them in lists with one doorbell each.
 #include "common/rpc/posting.h"
 
 #include <algorithm>

@@ -1,9 +1,9 @@
 // Posting lists: the window slots of one worker share doorbells and completions.
 //
-// The requests that a worker's slots add in one pass over the worker's run queue are posted as lists, with
-// one doorbell for each list (Kalia et al. 2016, section 3.1: "Doorbell batching"). One request in
-// `signal_every` on a queue pair is signaled, and so is the last request of each list that a coroutine waits
-// for ("selective signaling"). If there are several queue pairs to a peer, the lists take them in turn
+// The requests that a worker's slots add while its ready coroutines run, one after another, are posted as
+// lists, with one doorbell for each list (Kalia et al. 2016, section 3.1: "Doorbell batching"). One request
+// in `signal_every` on a queue pair is signaled, and so is the last request of each list that a coroutine
+// waits for ("selective signaling"). If there are several queue pairs to a peer, the lists take them in turn
 // ("multi-queue", section 3.3).
 //
 //   const fabric::Completion done = co_await lists.execute(request);   // waits until it has ended

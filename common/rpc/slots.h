@@ -14,8 +14,8 @@
 //   request region of a server node   [server worker][client lane of the cluster]
 //   reply region of a client node     [server worker of the cluster][client lane of the node]
 //
-// A client lane is one window slot of one client worker. Senders stage messages in slots of the same shape,
-// so that sender and receiver store the same bytes in simulation.
+// A client lane is one window slot of one client worker. Senders prepare messages in slots of the same
+// layout, so that sender and receiver store the same bytes in simulation.
 #pragma once
 
 #include <cstdint>

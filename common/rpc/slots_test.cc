@@ -18,8 +18,8 @@ TEST(SlotShape, RightAlignsMessagesInWholeCacheLines) {
   EXPECT_FALSE(shape.elision().on()) << "every byte of the value is kept";
 }
 
-// When the simulation elides values, a slot with the largest message keeps the value's first 32 bytes (its
-// stamp, which identifies it) and the 152 bytes behind the value.
+// In a simulation that does not store whole values, a slot with the largest message keeps the value's first
+// 32 bytes (its stamp, which identifies it) and the 152 bytes behind the value.
 TEST(SlotShape, KeepsTheStampAndEverythingBehindTheValue) {
   const std::uint32_t value = 16384, message = value + 152;
   const SlotShape shape(message, value, 32);

@@ -9,7 +9,7 @@
 namespace loch::rpc {
 namespace {
 
-// ns between two checks of a frame whose trailer arrived before its body
+// ns between two checks of a frame (message in a slot) whose last word arrived before its body
 constexpr Nanos look_again_after = 100;
 
 // A worker's clock may be negative, but not below minus this many ns.
@@ -39,8 +39,8 @@ WriteCaller::WriteCaller(const WriteChannel& channel, fabric::Worker& worker, st
   if (!node_.is_restarted || config_.flaws.takes_nothing_over) return;
   for (std::uint32_t i = 0; i < rows_.size(); ++i)
     rows_[i].is_former =
-        // a slot at a server of another node may hold a request of the former incarnation; the slots at
-        // servers of this node were zeroed when the node restarted
+        // a request slot at a server of another node may hold a request of the former incarnation; the
+        // request slots at servers of this node were zeroed when the node restarted
         i / config_.parties.servers != worker_.node();
 }
 
@@ -48,8 +48,8 @@ std::uint32_t WriteCaller::row_number(ServerId server) const {
   return config_.parties.row(server.node, server.index);
 }
 
-// Where a request's frame is written: in the server's slot if the server is on this node, else in a staging
-// slot.
+// Where the client prepares a request's frame: in the server's request slot itself if the server is on this
+// node, else in the slot from which it is WRITEn there.
 fabric::LocalSlice WriteCaller::frame(ServerId server, std::uint8_t code) const {
   const std::uint32_t bytes = config_.request_bytes[code];
   if (is_local(server)) {

@@ -111,8 +111,8 @@ class WriteCaller {
   }
   // Waits until a reply is complete, of which only the trailer (last word) has been seen so far.
   [[nodiscard]] coro::Task<fabric::WatchOutcome> await_whole(ServerId server, Row* row, Nanos deadline);
-  // Sends the request in `row`, repeatedly if necessary, and waits for its reply. `counts`: whether counts_
-  // counts it if it gets no reply.
+  // Sends the request in `row`, repeatedly if necessary, and waits for its reply. `counts`: whether a request
+  // that gets no reply is added to counts_.
   [[nodiscard]] coro::Task<WriteReply> exchange(ServerId server, Row* row, fabric::OpStats* stats,
                                                 bool counts);
   [[nodiscard]] coro::Task<bool> reconnect(fabric::NodeId node);

@@ -2,9 +2,9 @@
 // This header has the regions of the local nodes and the configuration that clients and servers share.
 //
 //   client                                              server worker
-//   stages the request in its slot for that worker
+//   prepares the request in its slot for that worker
 //   WRITE ------------------------------------------->  polls the slots of its row
-//                                                       executes, stages the reply in its slot for that
+//                                                       executes, prepares the reply in its slot for that
 //                                                       client
 //   polls the reply slot of that worker  <------ WRITE
 //
@@ -37,10 +37,11 @@
 
 namespace loch::rpc {
 
-// The size in bytes of each frame, by the code in its trailer; 0: no such code.
+// The size in bytes of each frame, by the code in its trailer (last word); 0: no such code.
 using FrameSizes = std::array<std::uint32_t, 16>;
 
-// Bytes that the client adds at the end of every request: the full sequence number and the trailer.
+// Bytes that the client adds at the end of every request: the full sequence number and the trailer (last
+// word, which the server polls).
 constexpr std::uint32_t request_tail_bytes = 16;
 
 // The code of a request, and of its reply, by which a restarted client takes over a slot from its earlier
@@ -125,8 +126,8 @@ class WriteChannel {
   [[nodiscard]] const ChannelConfig& config() const { return config_; }
   [[nodiscard]] const SlotGrid& request_grid() const { return requests_; }
   [[nodiscard]] const SlotGrid& reply_grid() const { return replies_; }
-  // The slots in which senders stage messages: a staged message has the same layout as in the receiver's
-  // slot.
+  // The slots in which senders prepare messages before they WRITE them: a message has the same layout there
+  // as in the receiver's slot.
   [[nodiscard]] const SlotGrid& staged_request_grid() const { return staged_requests_; }
   [[nodiscard]] const SlotGrid& staged_reply_grid() const { return staged_replies_; }
   [[nodiscard]] const Node& local(fabric::NodeId node) const;
@@ -141,7 +142,8 @@ class WriteChannel {
   // Looks up the regions of a peer again if its connection is a new one. Returns false if they cannot be
   // found.
   [[nodiscard]] bool refresh(fabric::NodeId node, std::uint32_t epoch, Peer* peer) const;
-  // The registered memory in bytes that the channel needs on a node, at most; elided bytes are not counted.
+  // The registered memory in bytes that the channel needs on a node, at most; bytes that a simulation does
+  // not store are not counted.
   [[nodiscard]] std::uint64_t memory_bytes() const;
 
  private:

@@ -101,8 +101,8 @@ coro::Task<void> WriteServer::take(std::uint32_t column, Handler* handler) {
   answer(column, sequence, code);
 }
 
-// Where the reply to the client whose requests are in this column is written: in the client's slot if the
-// client is on this node, else in a staging slot.
+// Where the server prepares the reply to the client whose requests are in this column: in the client's reply
+// slot itself if the client is on this node, else in the slot from which it is WRITEn there.
 Handler::ReplyPlace WriteServer::place(std::uint32_t column) const {
   const std::uint32_t slot = config_.reply.slot_bytes();
   if (is_local(column))

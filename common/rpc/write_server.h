@@ -12,7 +12,7 @@
 
 namespace loch::rpc {
 
-// A complete request in its slot. The client does not change it before it has the reply.
+// A complete request in its request slot. The client does not change it before it has the reply.
 struct Request {
   std::uint8_t code = 0;
   fabric::LocalSlice frame;
@@ -59,7 +59,8 @@ class WriteServer {
   [[nodiscard]] fabric::WorkRequest reply_write(std::uint32_t column, std::uint32_t bytes) const;
   [[nodiscard]] bool is_reachable(fabric::NodeId node);
   [[nodiscard]] static coro::Task<void> repair(WriteServer* self, fabric::NodeId node);
-  // The client lane whose requests are in a column; kept so that no request needs a division.
+  // The client lane (window slot of a client worker) whose requests are in a column; kept so that no request
+  // needs a division.
   struct Lane {
     fabric::NodeId node = 0;
     std::uint32_t number = 0;  // on its node

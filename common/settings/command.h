@@ -65,7 +65,8 @@ struct Given {
 // names the flag and what was expected.
 [[nodiscard]] Result<Given> parse(const Command& command, const std::vector<std::string>& arguments);
 
-// A copy of the table without pointers to variables, which may not exist any more.
+// A copy of the command's table in which no flag points to a variable, because the variables may not exist
+// any more.
 [[nodiscard]] Command without_places(Command command);
 
 // Whether the arguments before a bare -- include --help or -h.

@@ -1,9 +1,9 @@
 """Instructions that a program executes, by the layer of Loch that they belong to.
 
-callgrind counts the executions of every instruction of a program and of every call. Each instruction belongs to the
-innermost source file, of those that were inlined at its place, that LAYERS names; what no file names (the C library,
-the standard library's templates, common/base) belongs to the layers that called it, in proportion to what each spent
-there.
+callgrind counts the executions of every instruction of a program and of every call. Functions of several source files
+may be inlined around an instruction; it counts for the layer of the innermost file that LAYERS lists. Instructions
+without such a file (the C library, the standard library's templates, common/base) count for the layers that called
+them, in proportion to what each spent there.
 """
 
 from __future__ import annotations

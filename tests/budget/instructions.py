@@ -4,10 +4,10 @@
   tests/budget/instructions.py [--bench PROGRAM] [--device LIBRARY] [--case NAME]… [--top N] [--rewrite]
 
 Runs each point twice under callgrind (valgrind), with different numbers of operations, and divides the difference by
-the difference of the numbers: what a run does once drops out. Prints a table; --top N adds the N functions that cost
-most of each case. --rewrite stores the figures in budget.json, which the test compares with. --device LIBRARY stands in
-for libibverbs in the cases on verbs (by default the library of emulated NICs, docs/zoo.md); its instructions belong to
-no layer of Loch.
+the difference of the numbers, so that the cost of what a run does only once cancels out. Prints a table; --top N adds
+the N functions that cost most of each case. --rewrite stores the figures in budget.json, which the test compares with.
+--device LIBRARY stands in for libibverbs in the cases on verbs (by default the library of emulated NICs, docs/zoo.md);
+its instructions belong to no layer of Loch.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _costs(program: Path, sources: Sources, case: Case, operations: int, device:
 
 
 def _side(functions: Iterable[tuple[str, str]]) -> str:
-    """Whether a thread with these functions is a client, a server or another thread."""
+    """Whether a thread that executed `functions` is a client, a server or another thread."""
     names = [name for _, name in functions]
     if any(re.search(r"Driver::(slot_main|bare_main|operate)", name) for name in names):
         return "client"

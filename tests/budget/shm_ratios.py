@@ -1,17 +1,18 @@
 #!/usr/bin/python3
-"""Measures how many 64-byte GETs a second one client makes on `shm`, beside memcached and Redis and an older loch-bench.
+"""Measures how many 64-byte GETs a second one client makes on shared memory (fabric shm), beside memcached, Redis and an
+older loch-bench.
 
   tests/budget/shm_ratios.py [NEW] [--old OLD] [--rounds N] [--operations N] [--window W] [--protocol NAME]…
   LOCH_OLD_BENCH=OLD cmake --build build/release --target shm_ratios      # the same, of this build
 
 NEW is build/release/bin/loch-bench by default. Each round runs every protocol once with OLD and once with NEW; the
 table has the medians in millions of GETs a second, the median of the rounds' ratios NEW/OLD, the first and third
-quartile of these ratios, and the medians of the rounds' ratios to memcached and Redis. Of designs without servers it
-is GETs a second of the clients' CPU time, which other programs on the machine hardly disturb; of the others, whose
-threads wait for each other, GETs a second of time: they have one client and one server, so a machine with fewer than
-two free cores measures its scheduler instead. memcached and Redis, which Loch starts itself, run with NEW in the same
-rounds, with the same window; where one of them is not on this machine, its row says so. The first line is the
-machine's own speed in the rounds: a plain loop, BLAKE2b over 16 MiB, by CPU time.
+quartile of these ratios, and the medians of the rounds' ratios to memcached and Redis. Designs without servers are
+measured in GETs a second of the clients' CPU time, which other programs on the machine hardly disturb. Designs with
+servers, whose threads wait for each other, are measured in GETs a second of time: they have one client and one server,
+so a machine with fewer than two free cores measures its scheduler instead. memcached and Redis, which Loch starts
+itself, run with NEW in the same rounds, with the same window; where one of them is not on this machine, its row says
+so. The first line is the machine's own speed in the rounds: a plain loop, BLAKE2b over 16 MiB, by CPU time.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def result(machine: str, *flags: str) -> Any:
 
 
 def launch_of(folder: Path, machines: list[str], *flags: str) -> list[str]:
-    """The command that starts one process for each of these emulated machines, all on one network."""
+    """The command that starts one process for each of the emulated machines in `machines`, all on one network."""
     apart: list[str] = []
     for machine in machines:
         zoo = ["env", f"LD_PRELOAD={ZOO}", f"LOCH_ZOO={machine},net={folder}/net"]

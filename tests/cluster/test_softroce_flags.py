@@ -1,4 +1,5 @@
-"""Tests of ./loch softroce that start no machine: its flags, ./loch inside a machine, and the Ethernet switch."""
+"""Tests of ./loch softroce (virtual machines with a Soft-RoCE NIC) that start no machine: its flags, ./loch inside a
+machine, and the Ethernet switch."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def protocols_in_two() -> list[str]:
 
 
 class OverVerbs(unittest.TestCase):
-    """All steps run in one machine; each test checks the output of some of them."""
+    """All steps of SCRIPT run in one virtual machine; each test checks the output of some of them."""
 
     folder: Path
     said: Any

@@ -1,5 +1,5 @@
-"""The table of docs/simulator.md: what each stage of a request costs, from the comments of the functions that compute
-it.
+"""The table of docs/simulator.md: what each stage (CPU, PCIe, NIC, link …) of a simulated request costs, from the
+comments of the functions that compute it.
 
   tests/docs/stages.py --draw    writes the table into the page (tools/regenerate)
 """
@@ -73,7 +73,7 @@ def table(found: list[Function]) -> str:
 
 
 def drawn(page: str, found: list[Function]) -> str:
-    """The page with its table replaced by the table of these functions."""
+    """The page docs/simulator.md with its table replaced by the table of the functions `found`."""
     before, _, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not end:

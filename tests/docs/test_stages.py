@@ -1,5 +1,5 @@
-"""Tests of the table in docs/simulator.md: it agrees with the functions that compute stages' costs, and each is
-called."""
+"""Tests of the table in docs/simulator.md: it agrees with the functions that compute stages' costs, and the simulator
+calls each of these functions."""
 
 from __future__ import annotations
 

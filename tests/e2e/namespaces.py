@@ -71,6 +71,7 @@ class NamespaceHosts(EndToEnd):
         subprocess.run(["ip", *words], check=True, capture_output=True)
 
     def on_head(self, line: list[str]) -> list[str]:
-        """The command line that runs `line` on the head, under the head's host name."""
+        """The command line that runs `line` in the namespace `head`, where mpirun runs, under that namespace's host
+        name."""
         inner = f'hostname {self.head}; exec "$@"'
         return ["ip", "netns", "exec", self.head, "unshare", "-u", "sh", "-c", inner, "sh", *line]

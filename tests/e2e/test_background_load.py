@@ -87,7 +87,7 @@ class CpuLoad(EndToEnd):
         cores = os.cpu_count() or 1
         self.assert_refused(self.loch(*SHM, "--hogs", "1", "--hog-pin", "shared"), "--hog-pin", "--pin")
         # each client worker is pinned to a core of its own: one worker if there is one node, two with the two nodes of
-        # SHM
+        # the flags SHM
         alone = ["1" if SHM[i - 1] == "--nodes" else word for i, word in enumerate(SHM)]
         for flags, workers in ((alone, 1), (SHM, 2)):
             separate = self.loch(*flags, "--hogs", "1", "--hog-pin", "separate", "--pin")

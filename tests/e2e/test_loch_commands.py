@@ -126,7 +126,7 @@ class WithoutPython(SmallTree):
         )
 
     def loch_without(self, *programs: str, **more: Any) -> subprocess.CompletedProcess[str]:
-        """Runs `./loch --help` with only these programs in PATH."""
+        """Runs `./loch --help` with only the given programs in PATH."""
         shutil.rmtree(self.stand_ins)
         for name in ("readlink", "id", "mktemp", "tail", "rm", "env", "umount", "sh"):
             found = shutil.which(name)

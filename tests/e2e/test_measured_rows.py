@@ -346,7 +346,8 @@ class Command(EndToEnd):
         self.assertIn("--out", done.stderr)
 
     def calibrate(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """`loch calibrate` in a home of one profile, which has no microbenchmarks of the program's own, and two tables."""
+        """Runs `loch calibrate` with a home folder of its own: one hardware profile, for which the program has no
+        microbenchmarks, and two tables of published rows."""
         hardware = self.folder / "experiments/hardware"
         (hardware / "data").mkdir(parents=True)
         text = (ROOT / "experiments/hardware/connectx3-56g-ib.yaml").read_text(encoding="utf-8")

@@ -1,5 +1,5 @@
-"""Every protocol on --fabric ofi: two nodes in one process, over TCP and over libfabric's shared memory, with checked GETs;
-and refused in one line where the provider lacks an order that the protocol needs."""
+"""Every protocol on --fabric ofi: two nodes in one process, over TCP and over libfabric's shared memory, with checked
+GETs; a protocol is refused in one line where the provider lacks a message ordering that it needs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from support import BINARY
 
-# These systems use TCP by themselves and not a fabric.
+# Systems that use TCP by themselves and not a fabric of Loch.
 WITHOUT_FABRIC = ("memcached", "redis")
 # A number of operations, not a time: on a busy machine TCP between two threads does few of them a second.
 LOAD = ["--nodes", "2", "--clients", "1", "--keys", "300", "--operations", "200", "--verify", "--json", "-"]
@@ -37,7 +37,10 @@ def test_a_protocol_reads_what_was_written(protocol: str, provider: str) -> None
     assert result["capabilities"]["fabric"] == "ofi"
     operations = result["operations"]
     # A microbenchmark counts the operations of a measured time of its own, which may be fewer than --operations.
-    assert operations["ok"] >= (1 if protocol.startswith("micro-") else 200), operations
+    # A store over unreliable transports gives up an operation whose answer is late, as on a busy machine.
+    ended = operations["ok"] + operations["timeout"]
+    assert ended >= (1 if protocol.startswith("micro-") else 200), operations
+    assert operations["timeout"] <= operations["ok"] // 4, operations
     assert (operations["corrupt"], operations["error"]) == (0, 0)
     if protocols()[protocol]["consistency"] != "none":
         assert operations["verified"] > 100, operations

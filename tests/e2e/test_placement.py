@@ -1,5 +1,5 @@
-"""Where workers and memory are placed in real time: by --pin, by default on verbs, on machines that are too small, and
-what the result says of it."""
+"""Tests of where workers and memory are placed in real time: by --pin, by default on verbs, on machines that are too
+small, and what the result says of it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Tests of `loch-bench points`: copies of one preloaded cluster give the results of processes of their own, whatever becomes of
-one of them."""
+"""Tests of `loch-bench points`, which runs points in copies of one preloaded cluster: each result equals that of a
+process of its own, even if one of the copies dies."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ OF_THE_PROCESS = ("wall_s", "events_per_s", "peak_memory_bytes", "provenance")
 
 
 def of_the_run(found: Any) -> Any:
-    """A result without what belongs to its process."""
+    """A result without the values that differ from process to process (OF_THE_PROCESS)."""
     if isinstance(found, dict):
         return {key: of_the_run(each) for key, each in found.items() if key not in OF_THE_PROCESS}
     return [of_the_run(each) for each in found] if isinstance(found, list) else found
@@ -58,7 +58,8 @@ def of_the_run(found: Any) -> Any:
 
 class Points(EndToEnd):
     def points(self, entries: list[list[str]], *more: str) -> list[dict[str, Any]]:
-        """Runs points; what was said of each end. Point i has its result in i.json, and what it printed in i.txt."""
+        """Runs points by `loch-bench points`; returns what it reported when each ended. Point i has its result in
+        i.json, and what it printed in i.txt."""
         listed = [
             {"arguments": [*each, "--json", str(self.folder / f"{i}.json")], "output": str(self.folder / f"{i}.txt")}
             for i, each in enumerate(entries)

@@ -1,5 +1,5 @@
 """Tests of loch-bench built with a sanitizer: no report, the same simulation as the release build, real threads over
-shm."""
+shared memory (fabric shm)."""
 
 from __future__ import annotations
 

@@ -98,7 +98,8 @@ class Trace:
                 around.append(box)
 
     def on(self, track: str) -> list[dict]:
-        """The spans of a track, on all its lanes."""
+        """The spans of a track. A track with overlapping spans is drawn as several rows, the further ones named "TRACK
+        (…)"."""
         wanted = {place for place, name in self.tracks.items() if name == track or name.startswith(track + " (")}
         return [box for box in self.boxes if (box["pid"], box["tid"]) in wanted]
 
@@ -123,7 +124,7 @@ class Traces(EndToEnd):
         self.assertEqual(names["MIGRATE"], result["protocol_counters"]["migrations"])
         stages: dict[Any, dict[Any, list[Any]]] = defaultdict(
             lambda: defaultdict(list)
-        )  # request (sender, receiver, lane, number) -> track -> spans
+        )  # request (sender, receiver, UD queue pair, number) -> track -> spans
         for box in trace.boxes:
             if "request" not in box.get("args", {}):
                 continue

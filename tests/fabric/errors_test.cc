@@ -154,7 +154,8 @@ TEST_P(FabricTest, ABadLocalBufferIsALocalError) {
     NodeId node;
     std::uint64_t offset;
   };
-  // Beyond the region's end; beyond the largest number, so that the end is at 4; in another node's memory.
+  // Refused buffers: one that ends beyond the region's end, one whose end wraps around 2^64 to 4, and one in
+  // another node's memory.
   for (const Bad& bad : {Bad{0, memory_bytes - 4}, Bad{0, ~std::uint64_t{0} - 3}, Bad{1, 0}}) {
     Cluster cluster(GetParam());
     cluster.set_word(1, 0, 5);

@@ -1,5 +1,6 @@
-// The races behind the litmus tests of the rules that fabrics promise (fabric.h). Each function runs a race
-// on a new cluster of the backend and returns how often it saw each outcome.
+// The races (concurrent accesses to the same memory) behind the litmus tests of the rules that fabrics
+// promise (fabric.h). Each function runs a race on a new cluster of the backend and returns how often it saw
+// each outcome.
 #pragma once
 
 #include <cstdint>

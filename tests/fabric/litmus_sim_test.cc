@@ -23,8 +23,8 @@ TEST(SimLitmus, Rule1BlocksTear) {
   for (const sim::SimFaults& faults : {sim::SimFaults{.torn_read = 0.5}, sim::SimFaults{.torn_write = 0.5},
                                        sim::SimFaults{.torn_landing = 0.5}}) {
     const TornCounts counts = tear_blocks(weak_sim(faults), 400);
-    // With the fault torn_landing only the landing of READ data at the reader is torn: the bytes were fetched
-    // at one instant, so a completed READ shows no torn block.
+    // The fault torn_landing only makes a READ's data arrive in the reader's memory in pieces. The bytes were
+    // fetched at one instant, so a completed READ shows no torn block.
     if (faults.torn_landing == 0) EXPECT_GT(counts.torn_blocks, 0u);
     EXPECT_EQ(counts.torn_words, 0u);
     EXPECT_EQ(counts.foreign_words, 0u);

@@ -1,6 +1,7 @@
 // Litmus tests of the rules that every fabric promises (fabric.h): each counts the outcomes of a small race
-// over many rounds. Forbidden outcomes must not appear on any fabric. Outcomes that a rule allows, called
-// weak, are only counted; litmus_weak_test.cc and litmus_sim_test.cc check that each can appear.
+// (concurrent accesses to the same memory) over many rounds. Forbidden outcomes must not appear on any
+// fabric. Outcomes that a rule allows, called weak, are only counted; litmus_weak_test.cc and
+// litmus_sim_test.cc check that each can appear.
 #include <array>
 
 #include "common/fabric/memory.h"

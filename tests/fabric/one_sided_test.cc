@@ -114,7 +114,7 @@ TEST_P(FabricTest, AtomicsOfSeveralNodesLoseNothing) {
 }
 
 // Posts a chain of FAAs of which only the last is signaled. Each FAA returns the word's previous value, in
-// the work request and, if the request has a landing buffer, there as well.
+// the work request and, if the request has a local buffer, there as well.
 coro::Task<void> add_in_a_chain(Cluster* cluster) {
   Worker& worker = *cluster->clients[0];
   std::array<WorkRequest, 8> chain;

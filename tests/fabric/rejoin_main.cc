@@ -9,6 +9,7 @@
 #include <bit>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 
 #include "common/base/check.h"
 #include "common/cluster/rank.h"
@@ -21,7 +22,8 @@ namespace {
 constexpr Nanos second = 1'000'000'000, patience = 120 * second;
 constexpr NodeId victim = 1;
 constexpr std::uint64_t requests_before = 40;
-// Offsets in each node's memory: words that others change, a landing buffer, and receive buffers.
+// Offsets in each node's memory: words that others change, a buffer for data that READs fetch, and receive
+// buffers.
 constexpr std::uint64_t at_count = 0, at_swapped = 8, at_flag = 64, at_written = 128, at_landing = 512,
                         at_buffers = 4096, buffer_bytes = 4096;
 constexpr std::uint32_t buffers = 4;
@@ -104,7 +106,7 @@ coro::Task<void> await_word(const Rank* rank, std::uint64_t offset, std::uint64_
   LOCH_CHECK(outcome == WatchOutcome::ready, "word {} did not become {}", offset, value);
 }
 
-// Node 1 in its first incarnation: sends requests to both other nodes until it is killed.
+// The first process of node 1: sends requests to both other nodes until it is killed.
 coro::Task<void> die(const Rank* rank) {
   for (std::uint64_t i = 0; i < requests_before; ++i) {
     for (const NodeId node : {NodeId{0}, NodeId{2}}) {
@@ -113,12 +115,13 @@ coro::Task<void> die(const Rank* rank) {
       LOCH_CHECK(added.ok(), "FAA: {}", name(added.status));
     }
   }
-  co_await await_word(rank, at_count, 2);  // both other ranks have reached this step
+  // both other ranks have added 1 to this counter, so they have reached this step too
+  co_await await_word(rank, at_count, 2);
   rank->say("is killed");
   kill(getpid(), SIGKILL);
 }
 
-// Node 1 in its second incarnation.
+// The second process of node 1, started after the first was killed.
 coro::Task<void> live_again(const Rank* rank) {
   post_receives(*rank);
   rank->set(at_landing, 1);
@@ -188,7 +191,9 @@ int work(cluster::Control& control) {
   Rank rank;
   rank.control = &control;
   rank.self = static_cast<NodeId>(control.rank());
-  auto made = verbs::make_verbs({.nodes = control.ranks(), .seed = 1, .control = &control});
+  const char* device = std::getenv("LOCH_TEST_DEVICE");
+  auto made = verbs::make_verbs(
+      {.nodes = control.ranks(), .seed = 1, .control = &control, .device = device == nullptr ? "" : device});
   if (!made) return fail_with(rank, made.error());
   rank.fabric = made->get();
   rank.memory = rank.fabric->register_region(rank.self, {"memory", 65536, true, true, true, {}}).value();

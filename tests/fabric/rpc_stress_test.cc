@@ -1,7 +1,7 @@
-// Stress test of RPCs: requests by UC WRITE into polled slots, replies by UD SEND, with messages lost by the
-// fault decorator (rule 6 of fabric.h). Sequence numbers, time-outs and retries guarantee that every
-// operation is executed once and answered. LOCH_STRESS_OPERATIONS sets the number of operations (default
-// 20,000).
+// Stress test of RPCs: requests by UC WRITE into polled slots, replies by UD SEND, with messages lost by a
+// decorator of the fabric that injects faults (rule 6 of fabric.h). Sequence numbers, time-outs and retries
+// guarantee that every operation is executed once and answered. LOCH_STRESS_OPERATIONS sets the number of
+// operations (default 20,000).
 #include <algorithm>
 #include <array>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// Tests that the tracing decorator writes one span for each signaled request.
+// Tests that the decorator of fabrics that writes traces writes one span for each signaled request.
 #include "common/fabric/trace/trace_fabric.h"
 
 #include <unistd.h>

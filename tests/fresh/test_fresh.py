@@ -1,4 +1,4 @@
-"""Tests of fresh.py: each protocol has its share of time, a finding fails and is named, each drawn base is
+"""Tests of fresh.py: each protocol has its share of time, a finding fails and is named, each drawn base (first seed) is
 different."""
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 FRESH = Path(__file__).with_name("fresh.py")
-# A fake loch-bench that lists five protocols: fuzzing the one named $LEAKS fails, and fresh.py has to leave out two.
+# A fake loch-bench that lists five protocols: fuzzing the one named $LEAKS fails, and fresh.py has to leave out the two
+# that it cannot fuzz (echo, redis).
 BENCH = r"""#!/bin/sh
 echo "$*" >> calls
 if [ "$1" = list ]; then

@@ -24,8 +24,8 @@ def is_test(name: str) -> bool:
 
 @dataclass
 class Plan:
-    """The contents of docs/floors.txt: modules by floor, the includes allowed to each, and libraries with a single
-    user."""
+    """The contents of docs/floors.txt: modules by floor (layer of the architecture), the includes allowed to each, and
+    libraries with a single user."""
 
     # (title, modules) of each floor (layer of the architecture), lowest floor first
     floors: list[tuple[str, list[str]]] = field(default_factory=list)
@@ -135,7 +135,8 @@ STYLE = (
 
 
 def draw(plan: Plan, made: Counter[tuple[str, str]]) -> str:
-    """Draws the modules, one band for each floor, with an arrow down to each included module.
+    """Draws the modules, one band for each floor (layer of the architecture), with an arrow down to each included
+    module.
 
     An arrow is left out if the module is also reached through a module in between.
     """

@@ -48,7 +48,7 @@ class Violation(Exception):
 
 
 def effects(op: Op, value: Value) -> Iterator[tuple[Value, str]]:
-    """The (new value, result) pairs with which the operation may take effect on a key that has this value."""
+    """The (new value, result) pairs with which the operation may take effect on a key that has the value `value`."""
     if op.kind == "get":
         yield value, value if value is not None else "none"
     elif op.kind == "put":
@@ -70,7 +70,8 @@ def effects(op: Op, value: Value) -> Iterator[tuple[Value, str]]:
 
 @functools.lru_cache(maxsize=1 << 16)
 def closed(configs: frozenset[Config], running: tuple[tuple[int, Op], ...]) -> frozenset[Config]:
-    """The configurations, and all that follow from them if some of the running operations take effect now."""
+    """The configurations (possible values of a key, with results of running operations), and all that follow from them
+    if some of the running operations take effect now."""
     out, todo = set(configs), list(configs)
     while todo:
         value, done = todo.pop()
@@ -86,8 +87,8 @@ def closed(configs: frozenset[Config], running: tuple[tuple[int, Op], ...]) -> f
 
 
 def answered(configs: frozenset[Config], client: int, result: str) -> frozenset[Config]:
-    """The configurations that remain after the client's operation has returned this result: those in which it had
-    it."""
+    """The configurations (possible values of a key, with results of running operations) that remain after the client's
+    operation has returned this result: those in which it had it."""
     ends = (each for each in configs if each[1][client] == result)
     return frozenset((value, done[:client] + (None,) + done[client + 1 :]) for value, done in ends)
 
@@ -128,7 +129,7 @@ class Search:
         return len(came_from)
 
     def trace(self, came_from: dict[State, tuple[State, int] | None], end: State) -> tuple[str, ...]:
-        """What each step on the way to a state did."""
+        """What each step on the way from the initial memory to a state did, one line each."""
         lines = []
         while (step := came_from[end]) is not None:
             state, client = step

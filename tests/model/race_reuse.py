@@ -87,7 +87,8 @@ class Store:
         return Step(("look", mine, seen, 0, ()), memory)
 
     def meant(self, memory: Memory, word: Any) -> tuple[int, str, str] | None:
-        """The block to which a slot's word points; None if it is being written, or its generation is not the word's."""
+        """The block to which a slot's word points; None if it is being written, or its generation number is not the
+        word's."""
         number: int = word[0]
         block = memory.blocks[number]
         is_other = self.rules.in_word and self.rules.in_block and block[0] != word[1]
@@ -165,7 +166,7 @@ def model(variant: str) -> Model:
 
 
 def start(is_other_there: bool, clients: int, spares: int) -> tuple[Memory, dict[str, Value]]:
-    """K is in slot 0 and, if asked for, L in slot 1; each client has `spares` free blocks."""
+    """The initial memory: key K is in slot 0 and, if asked for, L in slot 1; each client has `spares` free blocks."""
     blocks: list[tuple[int, str, str]] = [(1, "K", "k0"), (1, "L", "l0")]
     free = []
     for client in range(clients):
@@ -176,7 +177,7 @@ def start(is_other_there: bool, clients: int, spares: int) -> tuple[Memory, dict
 
 
 def without_generations(memory: Memory) -> Memory:
-    """The same memory with generation 0 in every word, for variants whose words have no generation number."""
+    """`memory` with generation 0 in every word, for variants whose words have no generation number."""
     slots = tuple((word[0], 0, word[2]) if word else 0 for word in memory.slots)
     return Memory(slots, memory.blocks, memory.free)
 
@@ -200,7 +201,8 @@ def scenarios(variant: str) -> Iterator[Scenario]:
             memory, values = start(is_other_there, 2, spares)
             if not VARIANTS[variant].in_word:
                 memory = without_generations(memory)
-            # the reads follow in the busy client's program, so that two clients are enough
+            # the operations `three` follow in the program of the client that frees blocks, not in a third client's, so
+            # two clients suffice
             yield [one, two + three], memory, values
     # Two clients PUT the absent key K and may take different slots, because one of them first deletes the key in slot
     # 0.

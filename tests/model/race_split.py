@@ -205,8 +205,8 @@ class Store:
     def decided_again(
         self, op: Op, memory: Memory, client: int, mine: Any, then: Place, seen: Look, found: Any
     ) -> Step:
-        """Decides after the second READ of an INSERT, whose pending word is at the place `then`, whether it commits
-        it."""
+        """Decides after the second READ of an INSERT, whose pending word is at the place `then`, whether the INSERT
+        commits that word."""
         own = [each for each in seen if each.place == then]
         is_out = self.rules.checks_own_slot and not own
         is_moving = self.rules.stays_out and op.key == "K" and any(each.header == "moving" for each in own)
@@ -277,7 +277,8 @@ Scenario = tuple[list[list[Op]], Memory, dict[str, Value]]
 
 
 def start(slots: tuple[str, str], clients: int, spares: int = 1) -> tuple[Memory, dict[str, Value]]:
-    """`slots` names the keys in the old subtable, "" for none; each client has `spares` free blocks."""
+    """The initial memory: `slots` names the keys in the old subtable, "" for none; each client has `spares` free
+    blocks."""
     blocks = [(1, key, key.lower() + "0") for key in slots]
     words = tuple((i, 1, False, False) if key else 0 for i, key in enumerate(slots))
     free = []
@@ -290,8 +291,8 @@ def start(slots: tuple[str, str], clients: int, spares: int = 1) -> tuple[Memory
 
 
 def scenarios(steps: int = 0) -> Iterator[Scenario]:
-    """Programs for a client that splits, with `steps` after another one that died in the split after so many steps, and
-    for one or two clients that use the table meanwhile."""
+    """Programs for a client that splits, and for one or two clients that use the table meanwhile. With `steps` the
+    client continues a split in which another one died after so many steps."""
     split = [Op("split", "S", str(steps)), Op("split", "S")] if steps else [Op("split", "S")]
     get, delete = Op("get"), Op("delete")
     put, other, stays = Op("put", value="a"), Op("put", value="b"), Op("put", "L", "x")
@@ -306,7 +307,8 @@ def scenarios(steps: int = 0) -> Iterator[Scenario]:
     for one in () if steps else ([get], [put], [delete]):
         memory, values = start(("K", "M"), 3)
         yield [split, one, [stays]], memory, values
-    # A freed block is used again at once, for a key that stays.
+    # Scenarios in which a block that the PUT of key K frees is used again at once, for key L, which stays in the old
+    # subtable.
     if not steps:
         memory, values = start(("K", ""), 3)
         yield [split, [get], [put, stays]], memory, values

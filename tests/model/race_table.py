@@ -18,7 +18,8 @@ class Rules:
     """The rules of a variant. The default is the published design, in which one order of slots serves for scans and for
     choosing between two entries."""
 
-    scans_backwards: bool = False  # as SMART-HT: scans go in another order than the choice between two entries
+    # as in SMART's hash table: scans go in another order than the choice between two entries
+    scans_backwards: bool = False
     updates_what_it_finds: bool = False  # an INSERT that finds an entry of K replaces its value by CAS
     deletes_all: bool = False  # DELETE removes every entry of K, and reads again until it finds none
     is_pending_first: bool = False  # INSERT links a pending entry, reads again, and commits it only if K has no other

@@ -50,7 +50,7 @@ def test_the_judge_knows_a_lost_update_and_a_value_that_comes_back():
 def test_hardened_on_a_table_without_reuse(slots):
     searches = table_scenarios("hardened", slots)
     assert len(searches) >= 85
-    # With three slots there are many times the states, so only every fourth scenario is explored.
+    # With three slots in the model's table there are many times the states, so only every fourth scenario is explored.
     assert not [s for s in searches[:: 1 if slots == 2 else 4] if violated(s)]
 
 

@@ -1,6 +1,6 @@
 // Explores small scenarios of real protocols in every interleaving: hardened protocols show no violation,
-// holes (known faults) of published protocols and known-bad variants are found, and sleep sets do not change
-// the set of states.
+// holes (known faults) of published protocols and known-bad variants are found, and sleep sets (a
+// partial-order reduction) do not change the set of states.
 #include <gtest/gtest.h>
 
 #include "app/explore/explorer.h"

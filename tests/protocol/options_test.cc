@@ -45,8 +45,8 @@ bool is_too_tight(const kv::OptionSpec& spec, const FuzzFinding& found) {
          (found.verdict == FuzzVerdict::overtime && !found.reason.starts_with("0 operations"));
 }
 
-// Whether the protocol promises less service after failures with these options than by default; checks of
-// keys and tables after failures are then skipped.
+// Whether the protocol promises less service after failures with the options `chosen` than by default; checks
+// of keys and tables after failures are then skipped.
 bool promises_less(const kv::Module& module, const kv::Options& chosen) {
   const kv::Options defaults(module.options());
   const auto is_given_up = [&](kv::Loss loss) {

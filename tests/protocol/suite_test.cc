@@ -1,6 +1,6 @@
-// Tests every protocol of the registry: load with verified values and a history on sim, shm and, if
-// LOCH_TEST_VERBS is set, on an RDMA device; lost messages; and fuzzed runs with faults. A history is judged
-// by the consistency that the protocol claims.
+// Tests every protocol of the registry: load with verified values and a history on the fabrics sim
+// (simulator), shm (shared memory) and, if LOCH_TEST_VERBS is set, on an RDMA device; lost messages; and
+// fuzzed runs with faults. A history is judged by the consistency that the protocol claims.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -49,9 +49,11 @@ class EveryProtocol : public ::testing::TestWithParam<std::string> {
   EveryProtocol() : registry_(make_registry()), module_(*registry_.at(GetParam())) {}
   ~EveryProtocol() override { std::filesystem::remove_all(folder_); }
 
-  // Runs `loch bench` with these flags; nullopt if the fabric lacks a capability that the protocol requires.
+  // Runs `loch bench` with the flags `flags`; nullopt if the fabric lacks a capability that the protocol
+  // requires.
   [[nodiscard]] std::optional<Outcome> run(const Words& flags);
-  // Checks that the run finished, no value was corrupt, and the history satisfies the protocol's claim.
+  // Checks that the run finished, no value was corrupt, and the history has the consistency that the protocol
+  // claims.
   void expect_sound(const Outcome& run, std::uint64_t least_operations) const;
   [[nodiscard]] std::string file(const std::string& name) const { return (folder_ / name).string(); }
 
@@ -210,8 +212,8 @@ TEST_P(EveryProtocol, InsertsIfAbsent) {
   }
 }
 
-// Keys and values of different sizes, on sim and shm: each value that a GET returns is checked for the size
-// that its writer chose. A protocol that stores no values refuses in one line.
+// Keys and values of different sizes, on the simulator and on shared memory: each value that a GET returns is
+// checked for the size that its writer chose. A protocol that stores no values refuses in one line.
 TEST_P(EveryProtocol, SizesOfADistribution) {
   const kv::DataSupport takes = module_.data(kv::Options(module_.options()));
   const Words sizes = {"--set",

@@ -115,7 +115,8 @@ class EngineCases:
         return sorted((self.folder / "there" / "points").glob("*.json"))
 
     def assert_same(self):
-        """Asserts that all outputs equal those of a run on this machine, except for durations."""
+        """Asserts that all outputs of a run on the engine equal those of a run on this machine, except for
+        durations."""
         there, local = self.folder / "there", self.local / "local"
         for name in ("table.csv", "figure.svg", "figure.pdf"):
             self.assertEqual((there / name).read_bytes(), (local / name).read_bytes(), name)

@@ -114,7 +114,8 @@ def result(given):
 
 
 def points(path, is_dry):
-    """As `loch-bench points`: each point of the list in a child process, with lines on how it went."""
+    """Runs points as `loch-bench points` does: each point of the list in a child process; prints a line of JSON when it
+    begins and when it ends."""
     with open(path, encoding="utf-8") as stream:
         listed = json.load(stream)
     for number, entry in enumerate(listed):

@@ -76,7 +76,7 @@ class Run(Folder):
         self.assertIn("seeds 1 to 24", report)
         self.assertEqual({row["seed"] for row in self.rows(out)}, {str(seed) for seed in range(1, 25)})
         _, again = self.run_it(AUTO, out, FAKE_NOISE="value-size=4096")
-        self.assertEqual(again, 30)  # a complete run is not run again, and asks for no more
+        self.assertEqual(again, 30)  # a complete run is not run again, and asks for no more repeats
 
     def test_an_interrupted_run_ends_with_the_same_repeats(self):
         whole, cut = self.folder / "whole", self.folder / "cut"

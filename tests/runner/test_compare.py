@@ -107,7 +107,8 @@ class Command(Folder):
         self.assertIn(done.returncode, (0, 1), done.stderr)
 
     def scale(self, out, share, system_size=None):
-        """Multiplies the rates of the stored points, of all or of those with this value size."""
+        """Multiplies the rates of the stored points by `share`: of all points, or of those with the given value
+        size."""
         for path in (self.folder / out / "points").glob("*.json"):
             document = json.loads(path.read_text())
             if system_size in (None, document["config"]["value_size"]):

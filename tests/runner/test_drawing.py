@@ -75,7 +75,7 @@ def test_a_series_says_what_it_is_and_where_it_is_from() -> None:
 
 @pytest.fixture
 def withheld(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Withholds Table 1's mean latency of Nessie at 4 KB, as some other numbers of the papers are."""
+    """Gives Table 1's mean latency of Nessie at 4 KB no value, as if the paper withheld it."""
     for path in published.FOLDER.glob("*.yaml"):
         shutil.copy(path, tmp_path)
     numbers = tmp_path / "nessie-2017.yaml"

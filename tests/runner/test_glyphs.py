@@ -14,17 +14,18 @@ from loch.runner import published
 # 100 % PUTs.
 LABELS = ("1234", "55631", "434", "7839", "537", "1732", "38", "5a32")
 POINT = "3"
-# on ConnectX-3 and on Connect-IB: share of the rate without PUTs that 10 % PUTs cost; share that 100 % PUTs leave
+# LOST: share of the rate without PUTs that 10 % PUTs cost; LEFT: share that 100 % PUTs leave; each on ConnectX-3 and on
+# Connect-IB
 LOST, LEFT = (0.72, 0.31), (0.04, 0.12)
 
 
 def decoded(digits: dict[str, int]) -> tuple[float, ...]:
-    """The numbers on the labels if the codes stand for these digits."""
+    """The numbers on the figure's bar labels if their private codes stand for the digits in `digits`."""
     return tuple(float("".join("." if code == POINT else str(digits[code]) for code in label)) for label in LABELS)
 
 
 def fits(obtained: float, printed: float) -> bool:
-    """Whether a share is printed as this number of whole percents."""
+    """Whether `printed`, a share rounded to whole percents, agrees with `obtained`."""
     return abs(obtained - printed) < 0.005 + 1e-9
 
 

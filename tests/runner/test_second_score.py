@@ -134,7 +134,7 @@ class NullModels(unittest.TestCase):
 
 class ByInterval(Folder):
     def test_a_claim_that_holds_in_one_repeat_of_two_is_undecided(self):
-        # the fake's latencies grow with the seed, 1 or 2: 21.40 and 21.42 us at 2 KB
+        # the fake loch-bench's latencies grow with the seed, 1 or 2: 21.40 and 21.42 us at 2 KB
         text = (
             SMALL
             + "claims:\n"

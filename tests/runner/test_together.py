@@ -1,5 +1,5 @@
-"""Tests of points that one process of loch-bench runs together: what is stored is what each stores by itself, also where one
-fails, hangs, or takes the process with it."""
+"""Tests of points that one process of loch-bench runs together: each stores the same result as in a process of its own,
+also if another point fails, hangs, or ends the process."""
 
 import json
 import signal
@@ -23,7 +23,7 @@ class Together(Folder):
         return self.loch("run", "small.yaml", "--jobs", "1", "--out", out, FAKE_COUNT=str(self.count), **environment)
 
     def stored(self, out):
-        """What is stored of each point, without times and places."""
+        """What is stored of each point, without run times and without facts on the process and the machine."""
         found = {}
         for path in (self.folder / out / "points").glob("*.json"):
             document = json.loads(path.read_text())
@@ -39,7 +39,7 @@ class Together(Folder):
         return list(self.folder.glob(pattern))
 
     def processes(self):
-        """By process that ran points: the lines of its points."""
+        """By number of the process that ran points: the lines that its points wrote."""
         by = {}
         for line in self.count.read_text().splitlines():
             process, _, rest = line.partition(" ")
@@ -57,7 +57,7 @@ class Together(Folder):
         self.assertEqual(sum(map(len, by.values())), 12)
         by.pop("alone", None)
         self.assertGreaterEqual(max(map(len, by.values()), default=0), 3, by)
-        for lines in by.values():  # repeats have other seeds, and so another cluster
+        for lines in by.values():  # repeats have other seeds, so they never share a process
             self.assertEqual(len({line.partition("--seed ")[2].split()[0] for line in lines}), 1, lines)
         self.assertEqual(self.files("together/points/.*.tmp"), [])
 

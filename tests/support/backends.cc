@@ -1,4 +1,5 @@
-// All fabrics for conformance tests, plain and decorated, and a cluster with raw memory on a fabric.
+// All fabrics for conformance tests, plain and under decorators (which count requests or inject faults), and
+// a cluster with raw memory on a fabric.
 #include "tests/support/backends.h"
 
 #include "common/fabric/count/count.h"
@@ -31,13 +32,14 @@ Made make_counted(std::uint32_t nodes, std::uint64_t seed) {
   return count_requests(std::move(inner), CountConfig{});
 }
 
-// The fault decorator without faults, which must be indistinguishable from the plain fabric.
+// The decorator that injects faults, with none configured: it must be indistinguishable from the plain
+// fabric.
 Made make_faultless(std::uint32_t nodes, std::uint64_t seed) {
   LOCH_ASSIGN(auto inner, make_threads(nodes, seed));
   return inject_faults(std::move(inner), FaultConfig{});
 }
 
-// The fault decorator with delays: completions may come late at any time.
+// The decorator that injects faults, with delays: completions may come late at any time.
 Made make_delayed(std::uint32_t nodes, std::uint64_t seed) {
   LOCH_ASSIGN(auto inner, make_threads(nodes, seed));
   FaultConfig config;
@@ -56,7 +58,8 @@ Made make_counted_sim(std::uint32_t nodes, std::uint64_t seed) {
   return count_requests(std::move(inner), CountConfig{});
 }
 
-// A simulator with every weak behaviour that loses no message: conformance tests have to pass on it.
+// A simulator with every weak behaviour (torn READs, late visibility, reordering …) that loses no message:
+// conformance tests have to pass on it.
 Made make_weak_sim(std::uint32_t nodes, std::uint64_t seed) {
   sim::SimConfig config = support::sim_config(nodes, "connectx3-10gbe", seed);
   config.random_tie_order = true;
@@ -73,6 +76,7 @@ Made make_devices(std::uint32_t nodes, std::uint64_t seed) {
   verbs::VerbsConfig config;
   config.nodes = nodes;
   config.seed = seed;
+  if (const char* device = std::getenv("LOCH_TEST_DEVICE"); device != nullptr) config.device = device;
   config.shares_cores = true;  // senders wait longer for a receiver that gets no core on a busy machine
   return verbs::make_verbs(config);
 }

@@ -17,9 +17,10 @@ struct Backend {
   std::function<Result<std::unique_ptr<Fabric>>(std::uint32_t nodes, std::uint64_t seed)> make;
 };
 
-// Every fabric of this build that needs no device, plain and decorated. With LOCH_TEST_VERBS in the
-// environment, only verbs on this machine's RDMA device; with LOCH_TEST_OFI=PROVIDER[,PROVIDER…], only ofi on
-// these providers.
+// Every fabric of this build that needs no device, plain and under decorators (which count requests or inject
+// faults). With LOCH_TEST_VERBS in the environment, only verbs on this machine's RDMA device, which
+// LOCH_TEST_DEVICE may name as --device does; with LOCH_TEST_OFI=PROVIDER[,PROVIDER…], only ofi on these
+// providers.
 [[nodiscard]] const std::vector<Backend>& backends();
 [[nodiscard]] std::string backend_name(const testing::TestParamInfo<Backend>& info);
 

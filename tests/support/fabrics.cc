@@ -17,6 +17,7 @@ Result<std::unique_ptr<fabric::Fabric>> open(const std::string& name, const Fabr
     fabric::verbs::VerbsConfig config;
     config.nodes = options.nodes;
     config.seed = options.seed;
+    if (const char* device = std::getenv("LOCH_TEST_DEVICE"); device != nullptr) config.device = device;
     return fabric::verbs::make_verbs(config);
   }
   if (name == "ofi") {

@@ -21,9 +21,9 @@ void check(const R& result) {
 struct FabricOptions {
   std::uint32_t nodes = 3;
   std::uint64_t seed = 7;
-  fabric::sim::SimFaults faults = {};  // simulated faults; only for sim
-  Nanos deadline = fabric::forever;    // only for sim: time at which the run is ended
-  fabric::FaultConfig losses = {};     // for any fabric: faults of the fault decorator
+  fabric::sim::SimFaults faults = {};  // simulated faults; only for the simulator
+  Nanos deadline = fabric::forever;    // only for the simulator: time at which the run is ended
+  fabric::FaultConfig losses = {};     // for any fabric: faults that a decorator injects
   std::string hardware = "connectx3-10gbe";
   bool is_plain = false;  // true: not wrapped by the decorators that inject faults and count requests
 };
@@ -40,7 +40,7 @@ struct FabricOptions {
 // The fabrics that every machine has: sim and shm.
 [[nodiscard]] std::vector<std::string> local_fabrics();
 // local_fabrics(); or, with LOCH_TEST_VERBS in the environment, only verbs on this machine's RDMA device,
-// or with LOCH_TEST_OFI=PROVIDER only ofi on this provider.
+// which LOCH_TEST_DEVICE may name as --device does, or with LOCH_TEST_OFI=PROVIDER only ofi on this provider.
 [[nodiscard]] std::vector<std::string> fabrics();
 
 }  // namespace loch::support

@@ -1,4 +1,5 @@
-// One window slot of a client, operated by a test, with keys and values given by number (records.h).
+// One slot of a client's window (it has one operation outstanding at a time), operated by a test, with keys
+// and values given by number (records.h).
 #pragma once
 
 #include <cstddef>
@@ -37,7 +38,7 @@ class Hand {
     co_return result;
   }
 
-  fabric::OpStats stats;  // identifies the value that the latest GET returned
+  fabric::OpStats stats;  // work requests and bytes of the latest operation
   // the number of the latest GET's value (records.h)
   std::uint64_t seen = 0;
   bool is_whole = false;  // whether all bytes of the latest GET's value belong to number `seen`
@@ -52,7 +53,8 @@ class Hand {
   std::vector<std::byte> key_, value_;
 };
 
-// A window slot of a client with its worker, whose operations return all that is known about their outcome.
+// A slot of a client's window (one operation outstanding at a time) with its worker; its operations return
+// all that is known about their outcome.
 class Lane {
  public:
   Lane(kv::Client& client, fabric::Worker& worker, const kv::DeployConfig& config)

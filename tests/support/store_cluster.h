@@ -43,15 +43,15 @@ class StoreCluster {
   // Number of client workers of all nodes that drive load; they are ordered by node.
   [[nodiscard]] std::size_t workers() const { return workers_.size(); }
   [[nodiscard]] fabric::Worker& worker(std::size_t w) { return *workers_[w]; }
-  // The client of a window slot of worker w. The first call for a slot makes its client, and has to come
-  // before run().
+  // The client of slot `slot` in the window of worker w (each slot has one operation outstanding at a time).
+  // The first call for a slot makes its client, and has to come before run().
   [[nodiscard]] kv::Client& client(std::size_t w, std::uint32_t slot = 0);
   [[nodiscard]] Hand hand(std::size_t w, std::uint32_t slot = 0) { return {client(w, slot), config_}; }
 
   // Runs the coroutine that `make` returns as worker w's main, beside the store's background coroutine.
   // `make` is called on the worker's thread, so that coroutine frames come from that thread's pool.
   void start(std::size_t w, std::function<coro::Task<void>()> make);
-  // start() with a coroutine that gets the Lane of window slot 0.
+  // start() with a coroutine that gets the Lane of slot 0 of the worker's window.
   void start(std::size_t w, std::function<coro::Task<void>(Lane*)> make);
   // Starts the servers, and runs until every main coroutine has ended.
   [[nodiscard]] fabric::RunEnd run();

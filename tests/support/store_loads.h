@@ -1,4 +1,5 @@
-// Loads for the window slots (Lane, hand.h) of a StoreCluster, shared by tests of several protocols.
+// Loads for a StoreCluster, each run by one slot of a client's window (Lane, hand.h); shared by tests of
+// several protocols.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -6,7 +6,8 @@
 namespace loch::support {
 namespace {
 
-// Lost messages are simulated on sim, and dropped by the fault decorator on shm.
+// On the simulator lost messages are simulated; on shared memory (fabric shm) a decorator that injects faults
+// drops them.
 FabricOptions options_of(const StoreRun& run) {
   FabricOptions options{.nodes = run.deploy.nodes, .seed = run.seed, .hardware = run.hardware};
   options.losses.seed = run.seed;

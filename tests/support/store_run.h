@@ -1,5 +1,5 @@
-// One run of a protocol under load, for its tests: on sim or shm, with lost messages if asked for, and with
-// all work requests counted.
+// One run of a protocol under load, for its tests: on the simulator or on shared memory, with lost messages
+// if asked for, and with all work requests counted.
 #pragma once
 
 #include <map>
@@ -19,7 +19,7 @@ struct StoreRun {
   double get = 0.5;         // share of GETs; the other operations are PUTs
   std::uint64_t operations = 1'000;
   double loss = 0;     // share of lost UC and UD messages
-  double reorder = 0;  // only sim: share of UD messages that are delayed by up to reorder_span
+  double reorder = 0;  // only on the simulator: share of UD messages that are delayed by up to reorder_span
   Nanos reorder_span = 20'000;
   double rc_error = 0;  // share of failing RC requests
   // what a client does after a failed CAS (backoff); nullopt: as the protocol does by default

@@ -64,7 +64,8 @@ def doctor(settings: str, folder: Path, *more: str) -> tuple[int, Any]:
 
 @pytest.mark.parametrize("machine", zoo.machines(), ids=lambda machine: machine.name)
 def test_each_device_is_listed_with_what_it_can_do(machine: zoo.Machine) -> None:
-    """Compares the list with the properties that the emulated device was made from."""
+    """Compares the list of devices that `loch devices` prints with the properties that the emulated device was made
+    from."""
     is_refused = all(device["iwarp"] for device in machine.devices)
     answer = listed(machine.name, status=1 if is_refused else 0)
     assert len(answer["ports"]) == len(machine.devices)

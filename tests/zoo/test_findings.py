@@ -29,8 +29,8 @@ def ended(result: Any) -> int:
 
 
 def test_order_is_asked_of_a_queue_pair_that_is_ready_to_send() -> None:
-    """libmlx5 answers the question whether bytes land in order with 0 for a queue pair that is not ready to send;
-    protocols would then never rely on the order."""
+    """libmlx5 answers the question whether bytes are placed in memory in order with 0 for a queue pair that is not
+    ready to send; protocols would then never rely on the order."""
     assert result_of("mlx5-ib", "nessie")["capabilities"]["in_order_placement"] is True
     for silent in ("mlx4", "mlx5-adaptive"):
         assert result_of(silent, "nessie")["capabilities"]["in_order_placement"] is False
@@ -46,8 +46,8 @@ def test_the_least_of_two_unlike_devices_counts() -> None:
 
 
 def test_nessie_has_the_defaults_of_real_time() -> None:
-    """Verbs has shm's defaults for spare entries: with others they expire so late that a run measures waits for free
-    entries."""
+    """On verbs the defaults for spare entries are those of shm: with others, replaced entries expire so late that a run
+    measures waits for free entries."""
 
     def spare_entries(of: Any) -> Any:
         options = of["config"]["options"]

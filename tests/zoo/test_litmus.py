@@ -23,7 +23,7 @@ RACES = (
 )
 LENGTH = ("--time", "500ms", "--tries", "100")
 LONGER = ("--time", "3s", "--tries", "1000")
-# Settings of the emulated NIC -> the races in which it then violates what it claims.
+# Settings of the emulated NIC -> the races (litmus tests) in which it then violates what it claims.
 VIOLATIONS = {
     "unit=4,pause_ns=300": {"read-cpu", "read-write"},
     "write_unit=4,pause_ns=1000": {"read-write"},
@@ -35,7 +35,8 @@ VIOLATIONS = {
     "scope=none,pause_ns=20000": {"cas-nic"},
     "late_us=20000": {"late"},
 }
-# Settings by which the emulated NIC shows a weak outcome that it never ruled out -> the race that shows it.
+# Settings by which the emulated NIC shows a weak outcome (of memory order) that it never ruled out -> the race (litmus
+# test) that shows it.
 ALLOWED = {
     "scope=nic,pause_ns=20000": "cas-cpu",
     "order=never,overtake=write:0.5": "write-write",
@@ -65,7 +66,7 @@ def litmus(settings: str, *more: str) -> subprocess.CompletedProcess[str]:
 
 
 def rows_of(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
-    """The rows of a result by race; the exit status has to say whether one of them is violated."""
+    """The rows of a result by race (litmus test); the exit status has to say whether one of them is violated."""
     said = done.stdout + done.stderr
     assert not zoo.FAULT.search(done.stderr), said
     assert done.stdout, said
@@ -82,8 +83,8 @@ def violated(rows: dict[str, Any]) -> set[str]:
 
 @pytest.mark.parametrize("keys", VIOLATIONS)
 def test_a_device_that_does_other_than_it_claims_is_found_in_its_row(keys: str) -> None:
-    """Runs all races; expected violations that did not show, as on a busy machine where the nodes' threads do not run
-    at the same time, are tried again for longer."""
+    """Runs all races (litmus tests); expected violations that did not show, as on a busy machine where the nodes'
+    threads do not run at the same time, are tried again for longer."""
     rows = rows_of(litmus(f"mlx5-roce,{keys}", "--json"))
     assert violated(rows) <= VIOLATIONS[keys], {race: (row["seen"], row["tries"]) for race, row in rows.items()}
     for race in VIOLATIONS[keys] - violated(rows):
@@ -91,7 +92,8 @@ def test_a_device_that_does_other_than_it_claims_is_found_in_its_row(keys: str) 
 
 
 def seen_in_three_tries(settings: str, race: str) -> Any:
-    """The row of a race from the first of three longer tries in which its weak outcome was seen, else from the last."""
+    """The row of a race (litmus test) from the first of three longer tries in which its weak outcome was seen, else
+    from the last."""
     for _ in range(3):
         row = rows_of(litmus(settings, "--json", "--race", race, *LONGER))[race]
         if row["seen"]:
@@ -108,8 +110,8 @@ def test_what_a_device_does_not_rule_out_is_seen_and_no_violation(keys: str) -> 
 
 @pytest.mark.parametrize("unit", [2, 4, 16, 64])
 def test_the_unit_of_a_read_is_measured(unit: int) -> None:
-    """The emulated NIC READs in units of `unit` bytes and pauses between them, so a READ that races with a CPU's stores
-    is torn between units: parts of `unit` bytes are (almost) never torn, parts of twice that often.
+    """The emulated NIC READs in units of `unit` bytes and pauses between them, so a READ that runs while a CPU stores
+    to the same bytes is torn between units: parts of `unit` bytes are (almost) never torn, parts of twice that often.
 
     On a busy machine a thread may seldom lose its core in the middle of a unit, which is torn then, too; the measured
     unit is then smaller. So what is compared is the largest increase from parts of one size to parts of twice the size.

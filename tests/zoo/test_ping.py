@@ -164,7 +164,7 @@ def children(pid: int) -> list[int]:
 @pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL], ids=["hangs", "dies"])
 @tried_thrice
 def test_a_process_that_does_not_answer_costs_its_row_and_not_the_run(number: signal.Signals, folder: Path) -> None:
-    """One of four processes is stopped or killed in the middle of the rounds."""
+    """One of four processes is stopped or killed in the middle of the rounds of pings."""
     command = [zoo.bench(zoo.RELEASE), "ping", "--json", "--round", "2s"]
     with open(folder / "out", "w+", encoding="utf-8") as out:
         started = subprocess.Popen(

@@ -18,7 +18,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 RELEASE = Path(os.environ.get("LOCH_RELEASE") or ROOT / "build/release")
-# These systems use TCP and not a fabric.
+# Systems that use TCP by themselves and not a fabric of Loch.
 WITHOUT_FABRIC = ("memcached", "redis")
 SUITES = ("conformance", "litmus")
 TIMEOUT_S = 120.0

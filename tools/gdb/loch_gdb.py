@@ -253,8 +253,8 @@ class Frames:
                 self._add(address + n * WORD, words[n:])
 
     def _follow(self, frame: Frame) -> None:
-        """Adds the frames over 4 KiB that this frame points to: they come from malloc, which stores the size before the
-        block."""
+        """Adds the coroutine frames over 4 KiB that this frame points to. They come from malloc instead of a frame
+        pool, and malloc stores a block's size in the word before it."""
         for word in frame.words:
             if word % 16 != 0 or word in self.found or not 4096 < word < 1 << 47:
                 continue
@@ -393,7 +393,8 @@ class Workers:
         return self.at(int(object_at(address, f"{FABRIC}WrappedWorker")["inner_"]))
 
     def of(self, frames: list[Frame]) -> Worker | None:
-        """The worker that runs these coroutines: the one that most pointers in their frames point to."""
+        """The worker that runs the coroutines whose frames are `frames`: the one that most pointers in the frames point
+        to."""
         votes = collections.Counter(w.key for f in frames for w in map(self.at, f.words) if w is not None)
         return self.by_key[votes.most_common(1)[0][0]] if votes else None
 

@@ -12,8 +12,8 @@ def keep_compiled_modules(tree: str) -> None:
     """Has Python store compiled modules in the build folder, so that running a command leaves the source tree
     unchanged.
 
-    Without a build folder (an installed Loch) modules are stored only for commands with --no-setup. Inside a Soft-RoCE
-    machine stored modules are read and none are written.
+    Without a build folder (an installed Loch) modules are stored only for commands with --no-setup. Inside a virtual
+    machine of `loch softroce` stored modules are read and none are written.
     """
     if sys.pycache_prefix is not None or sys.dont_write_bytecode:
         return  # the caller's environment says where compiled modules go

@@ -14,6 +14,6 @@ HAND_OVER = ["/usr/bin/python3", os.path.join(PACKAGE, "__main__.py"), "--no-set
 
 
 def is_softroce_machine() -> bool:
-    """Whether this process is inside a Soft-RoCE machine, which shares the host's build folder and must not build or
-    install."""
+    """Whether this process is inside a virtual machine of `loch softroce`, which shares the host's build folder and
+    must not build or install."""
     return bool(os.environ.get("LOCH_MACHINES"))

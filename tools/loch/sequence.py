@@ -84,7 +84,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Step:
-    """An arrow between two lanes of the diagram, or a note at one lane."""
+    """An arrow between two lanes (vertical lines) of the diagram, or a note at one lane."""
 
     time: int  # nanoseconds since the operation began
     start: str
@@ -95,7 +95,8 @@ class Step:
 
 @dataclass
 class Panel:
-    """The diagram of one operation: its lanes from left to right, and its steps in the order of time."""
+    """The diagram of one operation: its lanes (vertical lines) from left to right, and its steps in the order of
+    time."""
 
     title: str
     lanes: list[str]
@@ -103,7 +104,7 @@ class Panel:
     later: list[str]
 
     def shape(self) -> tuple[Any, ...]:
-        """The panel without times: operations with the same steps are drawn once."""
+        """What a panel shows apart from times: operations for which this is equal are drawn once."""
         return (
             tuple(self.lanes),
             tuple((step.start, step.end, step.text) for step in self.steps[1:-1]),
@@ -113,7 +114,7 @@ class Panel:
 
 def bench(protocol: str, operation: list[str], more: list[str], program: str) -> list[Box]:
     """The trace of a simulated run with one kind of operation. If the protocol has dedicated servers, node 0 is the
-    only one."""
+    only server."""
     roles = [["--nodes", "2", "--server-nodes", "1", "--operations", "12"], ["--nodes", "3", "--operations", "36"]]
     done = None
     with tempfile.TemporaryDirectory(prefix="loch-sequence-") as folder:

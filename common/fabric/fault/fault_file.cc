@@ -112,8 +112,8 @@ std::string all_names() {
   return fmt::format("one of {}", fmt::join(names, ", "));
 }
 
-// Fault files that use a former name of a key give nanoseconds without a unit: adds the unit "ns" to a bare
-// number under such a name.
+// Adds the unit "ns" to a bare number if `key` is a former name of the setting: fault files that use former
+// names give nanoseconds without a unit.
 std::string in_the_unit(const Setting& setting, const std::string& key, const std::string& text) {
   const bool is_bare = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
   return setting.type == Type::duration && key != setting.key && is_bare ? text + "ns" : text;

@@ -1,5 +1,6 @@
-// Node 1 of the litmus suite (races between one-sided requests and memory accesses): its memory is the target
-// of node 0's requests, its CPU looks at that memory, and it WRITEs what it counted to node 0.
+// Node 1 of the litmus suite (tests, called races, of one-sided requests beside other memory accesses): its
+// memory is the target of node 0's requests, its CPU looks at that memory, and it WRITEs what it counted to
+// node 0.
 #include <algorithm>
 
 #include "common/fabric/litmus/node.h"
@@ -8,11 +9,13 @@ namespace loch::fabric::litmus {
 namespace {
 
 constexpr Nanos between_stores = 20;  // ns between the stores to two cache lines of the block
-// Between two swaps of a word the CPU waits 20 ns times a power of two, up to 40 us, each as likely as
-// another: node 0's CAS succeeds only if the word has not changed for a round trip, which needs long waits.
+// Between two compare-and-swaps of a word the CPU waits 20 ns times a power of two, up to 40 us, each as
+// likely as another: node 0's CAS succeeds only if the word has not changed for a round trip, which needs
+// long waits.
 constexpr std::uint64_t swap_gaps = 12;
 
-// Indices of the words in the set that this node's CPU polls.
+// Indices, in the set of words that this node's CPU polls, of the words a, b, flag and stop (namespace
+// layout).
 enum Watched : std::uint32_t { at_a = 0, at_b = 1, at_flag = 2, at_stop = 3, watched = 4 };
 
 class Follower final : public Node {
@@ -30,15 +33,16 @@ class Follower final : public Node {
   }
 
  private:
-  // Whether the present race is over. Asked in races in which this node does not wait for node 0 after each
-  // try.
+  // Whether the present litmus test (race) is over. Asked in those litmus tests in which this node does not
+  // wait for node 0 after each try.
   [[nodiscard]] bool is_over() const {
     return load(layout::stop) == number_ || load(layout::command) == give_up || worker_->now() >= deadline_ ||
            worker_->stopping();
   }
   [[nodiscard]] bool is_awaited(std::uint32_t index, std::uint64_t word);
   [[nodiscard]] coro::Task<void> echo(std::uint64_t number);
-  // Tells node 0 when this node has done as many rounds as the race is to have tries.
+  // Called in each round of a litmus test with the number of rounds that were done: tells node 0 when they
+  // are as many as the tries that the test is to have.
   [[nodiscard]] coro::Task<void> count_round(std::uint64_t rounds);
   [[nodiscard]] coro::Task<void> store_blocks();
   [[nodiscard]] coro::Task<void> read_blocks();
@@ -53,10 +57,11 @@ class Follower final : public Node {
   [[nodiscard]] coro::Task<void> play();
 
   Race race_ = Race::read_cpu;
-  std::uint64_t number_ = 0;  // number of the present race, from 1
+  std::uint64_t number_ = 0;  // number of the present litmus test (race), from 1
   Nanos deadline_ = 0;
   Seen own_;
-  std::uint64_t judged_ = 0;  // the largest number found in `b` or `flag` that was compared with `a`
+  // the largest number found in the words b or flag of this node's memory that was compared with word a
+  std::uint64_t judged_ = 0;
   std::uint64_t echoed_ = 0;  // the latest number of a long WRITE that this node has acknowledged to node 0
 };
 
@@ -71,7 +76,7 @@ coro::Task<void> Follower::count_round(std::uint64_t rounds) {
   if (rounds == plan_.tries) co_await echo(enough(number_));
 }
 
-// Stores to the block that node 0 READs, one cache line after another, until the race is over.
+// Stores to the block that node 0 READs, one cache line after another, until the litmus test (race) is over.
 coro::Task<void> Follower::store_blocks() {
   for (std::uint64_t n = 0; !is_over(); ++n) {
     co_await count_round(n);
@@ -131,8 +136,8 @@ coro::Task<void> Follower::swap_by_nic() {
   }
 }
 
-// Called by the polling loop directly after the load that found `word`: compares `a` with it at once, so that
-// no time passes between the two loads.
+// Called by the polling loop directly after the load that found `word` in one of the polled words: compares
+// word a of this node's memory with it at once, so that no time passes between the two loads.
 bool Follower::is_awaited(std::uint32_t index, std::uint64_t word) {
   if (index == at_stop) return word == number_;
   const bool is_judge = index == (race_ == Race::write_write ? at_b : at_flag);
@@ -222,7 +227,7 @@ coro::Task<void> Follower::take_part() {
       break;
     case Race::write_read:
     case Race::write_atomic:
-      break;  // nothing to do on this node: node 0 counts the outcomes itself
+      break;  // nothing to do on this node: node 0 counts the outcomes of this litmus test itself
   }
 }
 
@@ -232,7 +237,7 @@ coro::Task<bool> Follower::await_command() {
     const WatchWord word{.region = region_, .offset = layout::command, .value = before, .until_equal = false};
     const Nanos deadline = worker_->now() + plan_.time + 2 * plan_.patience;
     const WatchOutcome outcome = co_await worker_->watch(word, deadline);
-    static_cast<void>(outcome);  // not needed: the command word is loaded again below
+    static_cast<void>(outcome);  // the outcome is not needed: the command word is loaded again below
   }
   if (load(layout::command) == number_) co_return true;
   co_return fail_with(race_, "node 0 gives no command");

@@ -1,5 +1,5 @@
-// Node 0 of the litmus suite (races between one-sided requests and memory accesses): begins and ends each
-// race, posts its requests, and counts the outcomes that the requester can see.
+// Node 0 of the litmus suite (tests, called races, of one-sided requests beside other memory accesses):
+// begins and ends each race, posts its requests, and counts the outcomes that the requester can see.
 #include <algorithm>
 
 #include "common/fabric/litmus/node.h"
@@ -26,8 +26,8 @@ class Leader final : public Node {
   [[nodiscard]] bool goes_on(std::uint64_t tries) const {
     return tries < plan_.tries && worker_->now() < until_;
   }
-  // Whether a race goes on in which the nodes do not wait for each other after each try: until both have done
-  // all their tries, or the time is over.
+  // Whether a litmus test (race) goes on in which the nodes do not wait for each other after each try: until
+  // both have done all their tries, or the time is over.
   [[nodiscard]] bool goes_on_with_other(std::uint64_t tries) const {
     const bool is_enough = tries >= plan_.tries && load(layout::echo) == enough(race_number_);
     return !is_enough && worker_->now() < until_;
@@ -52,7 +52,8 @@ class Leader final : public Node {
   Race race_ = Race::read_cpu;
   std::uint64_t race_number_ = 0;
   Nanos until_ = 0;
-  std::uint64_t number_ = 0;  // the number that the latest WRITE wrote; never used twice
+  // the number that this node's latest WRITE of a litmus test wrote; no number is written twice
+  std::uint64_t number_ = 0;
   std::uint64_t swapped_ = 0;
 };
 
@@ -235,7 +236,8 @@ coro::Task<void> Leader::bear_witness() {
     store(layout::witnessed, known);
     const WorkRequest write = request(Verb::write, layout::flag, layout::witnessed);
     const Completion done = co_await witness_->execute(write);
-    // node 0's other worker then waits in vain for node 1's answer, which ends the race
+    // the test then fails: node 0's other worker waits for an answer of node 1 that never comes, and times
+    // out
     if (!done.ok()) co_return;
   }
 }
@@ -301,7 +303,8 @@ coro::Task<void> Leader::play() {
     const bool is_well = co_await run_race(index);
     if (is_well) continue;
     const bool is_told = co_await tell(layout::command, give_up);
-    static_cast<void>(is_told);  // a node that cannot be told gives up after its own time limit
+    // the result is ignored: if node 1 cannot be told, it gives up after its own time limit
+    static_cast<void>(is_told);
   }
   worker_->store_word(*region_, layout::completed, nothing_more);
 }

@@ -1,5 +1,6 @@
-// What both nodes of the litmus suite (races between one-sided requests and memory accesses) have in common:
-// the layout of their memory, their requests, and the values of the words by which they coordinate.
+// What both nodes of the litmus suite (tests, called races, of one-sided requests beside other memory
+// accesses) have in common: the layout of their memory, their requests, and the values of the words by which
+// they coordinate.
 #pragma once
 
 #include <fmt/format.h>
@@ -18,11 +19,12 @@ inline constexpr NodeId leading = 0, following = 1;
 
 // Offsets in a node's registered region; both nodes have the same layout.
 namespace layout {
-// Words in node 1's memory that node 0 writes.
+// Offsets of the words in node 1's memory that node 0 writes.
 inline constexpr std::uint64_t command = 0, cas_cpu = 64, cas_nic = 128, spare = 192;
 inline constexpr std::uint64_t block = 4096, long_block = 16'384, stop = 32'768;
 inline constexpr std::uint64_t a = stop - 192, b = stop - 128, flag = stop - 64;
-// Words in node 0's memory: node 1 writes `echo` and `report`; node 0's second worker polls `completed`.
+// Offsets of words in node 0's memory: node 1 writes `echo` and `report`; node 0's second worker polls
+// `completed`.
 inline constexpr std::uint64_t echo = 256, completed = 320, report = 1024;
 // Offsets of the local buffers of a node's own requests.
 inline constexpr std::uint64_t source = 384, told = 448, witnessed = 512, landing = 576;
@@ -31,15 +33,17 @@ inline constexpr std::uint64_t bytes = 65'536;
 }  // namespace layout
 
 inline constexpr std::uint32_t receive_buffers = 8;
-// The value that node 1 writes to `echo` when it has done as many rounds of this race as there are to be
-// tries.
+// The value that node 1 writes to `echo` when it has done as many rounds of this litmus test (race) as there
+// are to be tries.
 [[nodiscard]] constexpr std::uint64_t enough(std::uint64_t race_number) { return (1ull << 40) + race_number; }
-inline constexpr std::uint64_t give_up = 255;           // as value of `command`: the races have ended early
-inline constexpr std::uint64_t nothing_more = ~0ull;    // as value of `completed`: all races have ended
-inline constexpr std::uint64_t last_message = 1 << 30;  // payload of the SEND that ends a race
+// as value of `command`: the litmus tests have ended early
+inline constexpr std::uint64_t give_up = 255;
+// as value of `completed`: all litmus tests have ended
+inline constexpr std::uint64_t nothing_more = ~0ull;
+inline constexpr std::uint64_t last_message = 1 << 30;  // payload of the SEND that ends a litmus test
 
-// What node 1 counted, as it WRITEs it to node 0. By the checksum `sum` node 0 knows when all parts have
-// landed, whatever their order.
+// What node 1 counted, as it WRITEs it to node 0. By the checksum `sum` node 0 knows when all bytes of the
+// report have arrived, in whatever order.
 struct Report {
   std::array<std::uint64_t, 2 + units.size()> counts{};
   std::uint64_t sum = 0;
@@ -87,7 +91,7 @@ class Node : public Player {
     store_word_release(region_->at(offset), value);
   }
   [[nodiscard]] LocalSlice here(std::uint64_t offset) const { return {region_, offset}; }
-  // Makes a request to the other node's memory.
+  // Makes a one-sided request to the memory of the litmus suite's other node.
   [[nodiscard]] WorkRequest request(Verb verb, std::uint64_t there, std::uint64_t local,
                                     std::uint32_t length = word_bytes) const {
     return one_sided(verb, peer_memory_, there, here(local), length, nullptr);
@@ -95,7 +99,7 @@ class Node : public Player {
   [[nodiscard]] bool can_run(Race race) const {
     return claim_of(race, worker_->capabilities()).missing.empty();
   }
-  // Notes why the races end early. Returns false.
+  // Notes why the litmus tests (races) end early. Returns false.
   bool fail_with(Race race, std::string_view why) {
     if (fault_.empty()) fault_ = fmt::format("{}: {}", name(race), why);
     return false;

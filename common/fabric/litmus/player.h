@@ -1,6 +1,6 @@
-// Runs the litmus suite, races between one-sided requests and memory accesses, between node 0, which leads,
-// and node 1, which follows. The nodes agree on when a race begins and ends by words in their memory, and
-// each waits for the other at most `patience` ns.
+// Runs the litmus suite (tests, called races, of one-sided requests beside other memory accesses) between
+// node 0, which leads, and node 1, which follows. The nodes agree on when a race begins and ends by words in
+// their memory, and each waits for the other at most `patience` ns.
 #pragma once
 
 #include <memory>
@@ -29,9 +29,10 @@ class Player {
   // Looks up the other node's memory, posts receive buffers and starts the workers. To be called after
   // Fabric::exchange().
   [[nodiscard]] virtual Result<> start(Fabric& fabric) = 0;
-  // Why the races ended early; empty if they did not. To be called after the run.
+  // Why the litmus tests (races) ended early; empty if they did not. To be called after the run.
   [[nodiscard]] virtual const std::string& fault() const = 0;
-  // What both nodes counted, one entry for each race of the plan. To be called for node 0, after the run.
+  // What both nodes counted, one entry for each litmus test (race) of the plan. To be called for node 0,
+  // after the run.
   [[nodiscard]] virtual const std::vector<Seen>& seen() const = 0;
 };
 

@@ -89,7 +89,7 @@ TEST(Litmus, TheSimulationsFaultsAreFoundWhereTheyAre) {
 TEST(Litmus, ANodeThatDoesNotFollowEndsTheRaces) {
   auto fabric = shm::make_shm({.nodes = 2});
   ASSERT_TRUE(fabric);
-  // Node 1 gets a plan without races, so it ends at once and answers nothing.
+  // Node 1 gets a plan without litmus tests (races), so it ends at once and answers nothing.
   const Plan plan{.races = {Race::write_write}, .time = second / 10, .tries = 10, .patience = second / 5};
   auto leader = Player::make(**fabric, 0, plan);
   auto other = Player::make(**fabric, 1, {.races = {}});

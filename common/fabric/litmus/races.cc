@@ -1,5 +1,5 @@
-// Names the litmus suite's races, derives from a device's capabilities which outcomes it rules out, and
-// judges the counts.
+// Names the litmus suite's tests (races), derives from a device's capabilities which outcomes the device
+// rules out, and judges the counts.
 #include "common/fabric/litmus/races.h"
 
 #include <fmt/format.h>
@@ -133,8 +133,9 @@ Row judge(Race race, const Seen& counts, const Capabilities& can) {
   if (row.claim.unit != 0) {
     row.unit = unit_of(counts);
     row.seen = 0;
-    // If a part of n bytes is torn, so is every longer part that contains it: the count for the longest unit
-    // that the device claims covers the shorter ones.
+    // If a part of n bytes is torn, so is every longer part that contains it. Of the units that the device
+    // claims never to tear, the count for the longest therefore includes the READs counted for the shorter
+    // ones.
     for (std::size_t i = 0; i < units.size(); ++i) {
       if (units[i] <= row.claim.unit) row.seen = counts.torn[i];
     }

@@ -1,5 +1,5 @@
-// The litmus suite: races between one-sided requests and other memory accesses on two nodes, what is counted
-// in each, and which outcomes the devices rule out.
+// The litmus suite: tests, called races, of one-sided requests beside other memory accesses on two nodes,
+// what is counted in each, and which outcomes the devices rule out.
 #pragma once
 
 #include <array>
@@ -13,8 +13,8 @@
 
 namespace loch::fabric::litmus {
 
-// The races. Unless its comment says otherwise, node 0 posts a race's requests, and their target is node 1's
-// memory, in which A and B are words.
+// The litmus tests (races). Unless its comment says otherwise, node 0 posts a test's requests, and their
+// target is node 1's memory, in which A and B are words.
 enum class Race : std::uint8_t {
   read_cpu,       // READs a block into which node 1's CPU stores
   read_write,     // node 0 WRITEs a block that node 1 READs by loopback
@@ -23,7 +23,7 @@ enum class Race : std::uint8_t {
   write_atomic,   // WRITE A, then FAA on A: whether the FAA misses the WRITE
   write_send,     // WRITE A, then SEND: node 1's CPU loads A when it has received the message
   cas_cpu,        // CAS against node 1's CPU, which swaps the same word by its own instruction
-  cas_nic,        // CAS against node 1, which swaps the same word by loopback
+  cas_nic,        // node 0 swaps a word by CAS, and node 1 swaps the same word by CAS over loopback
   early,          // whether node 1's CPU sees the first word of a long WRITE before its completion
   at_completion,  // whether node 1's CPU does not see a WRITE although it has completed
   late,           // whether node 1's CPU does not see a WRITE although it and a later READ have completed
@@ -31,21 +31,21 @@ enum class Race : std::uint8_t {
 inline constexpr std::size_t races_count = 11;
 
 [[nodiscard]] std::string_view name(Race race);
-// The outcome that is counted in the race, such as "a READ misses the WRITE in front of it".
+// The outcome that is counted in the litmus test (race), such as "a READ misses the WRITE in front of it".
 [[nodiscard]] std::string_view outcome(Race race);
 [[nodiscard]] std::vector<std::string> race_names();
 
-// bytes of the block that is read and written in the races read_cpu and read_write
+// bytes of the block that is read and written in the litmus tests read_cpu and read_write
 inline constexpr std::uint32_t block_bytes = 512;
 // Lengths of the aligned parts of the block for which torn READs are counted: 2, 4, …, block_bytes.
 inline constexpr std::array<std::uint32_t, 9> units = {2, 4, 8, 16, 32, 64, 128, 256, block_bytes};
 
-// What was counted in one race: tries, and tries in which the outcome (see outcome()) was seen.
+// What was counted in one litmus test (race): tries, and tries in which the outcome (see outcome()) was seen.
 struct Seen {
   std::uint64_t tries = 0;
   std::uint64_t seen = 0;
-  // For read_cpu and read_write. torn[i]: number of READs in which at least one aligned part of units[i]
-  // bytes was torn.
+  // For the litmus tests read_cpu and read_write. torn[i]: number of READs in which at least one aligned part
+  // of units[i] bytes was torn.
   std::array<std::uint64_t, units.size()> torn{};
   bool operator==(const Seen&) const = default;
 };
@@ -61,8 +61,8 @@ void count_torn(std::span<const std::byte, block_bytes> block, Seen& seen);
 struct Claim {
   bool is_forbidden = false;  // whether the devices or the fabric rule the outcome out
   std::string text;           // who says so
-  std::string missing;        // what the devices lack to run the race; empty: nothing
-  std::uint32_t unit = 0;     // read_cpu, read_write: length of the aligned parts that may not be torn
+  std::string missing;        // what the devices lack to run the litmus test; empty: nothing
+  std::uint32_t unit = 0;     // for read_cpu, read_write: length of the aligned parts that may not be torn
 };
 [[nodiscard]] Claim claim_of(Race race, const Capabilities& can);
 
@@ -80,11 +80,11 @@ struct Row {
   std::uint64_t tries = 0, seen = 0;
   Verdict verdict = Verdict::not_tried;
   std::uint32_t unit =
-      0;  // read_cpu, read_write: the longest aligned part that was never torn; 0: other race
+      0;  // for read_cpu, read_write: the longest aligned part that was never torn; 0: another litmus test
   Seen counts;
 };
 [[nodiscard]] Row judge(Race race, const Seen& counts, const Capabilities& can);
-// The verdicts as a table of text, a row for each race.
+// The verdicts as a table of text, a row for each litmus test (race).
 [[nodiscard]] std::string to_table(std::span<const Row> rows);
 
 }  // namespace loch::fabric::litmus

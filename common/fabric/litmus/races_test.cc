@@ -1,5 +1,5 @@
-// Tests which outcomes of the litmus suite's races a device's capabilities rule out, and the verdict on what
-// was counted.
+// Tests which outcomes of the litmus suite's tests (races) a device's capabilities rule out, and the verdict
+// on what was counted.
 #include "common/fabric/litmus/races.h"
 
 #include <gtest/gtest.h>

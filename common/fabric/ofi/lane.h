@@ -27,9 +27,10 @@ struct Slot : Context {
   bool awaits_answer = false;  // whether the request is an RC message that its receiver has not answered yet
   // whether the request is a WRITE whose bytes are placed and whose immediate is still to be sent
   bool is_announcing = false;
-  std::uint32_t pending = 0;     // number of the provider's operations for this request that have not ended
-  std::uint32_t sent = 0;        // SEND: payload bytes given to the provider
-  std::uint32_t number = 0;      // index of the slot on its worker
+  std::uint32_t pending = 0;  // number of the provider's operations for this request that have not ended
+  std::uint32_t sent = 0;     // index of this slot (request) among those of its worker
+  // changes with each use of the slot for a request, so that a late answer is recognised
+  std::uint32_t number = 0;
   std::uint32_t generation = 0;  // changes with each use of the slot, so that a late answer is recognised
   Nanos deadline = 0;            // time in ns at which a request that awaits an answer fails
   Lane* lane = nullptr;

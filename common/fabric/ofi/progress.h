@@ -15,7 +15,7 @@ class Progress {
   ~Progress() { stop(); }
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
-  // The workers have to outlive the thread.
+  // Starts the progress thread for these workers, which have to outlive the thread.
   void start(std::vector<OfiWorker*> workers);
   void stop();
 

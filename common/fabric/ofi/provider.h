@@ -40,7 +40,8 @@ using Info = std::unique_ptr<fi_info, FreesInfo>;
 // libfabric's text for an error code, positive or negated.
 [[nodiscard]] std::string reason(long code);
 
-// Which orders of two requests to the same target the provider keeps by itself.
+// Which kinds of request the provider by itself keeps behind a WRITE that was posted before them to the same
+// target.
 struct KeptOrder {
   bool write_then_read = false, write_then_atomic = false, write_then_write = false;
 };

@@ -221,7 +221,7 @@ class OfiWorker final : public realtime::RealtimeWorker {
   Handle<fid_cq> completions_queue_;
   Handle<fid_ep> endpoint_;
   std::vector<Link> links_;
-  Lane nowhere_;  // for requests to nodes that do not exist
+  Lane nowhere_;  // queue of the requests to nodes that do not exist
 
   std::vector<Slot*> free_slots_;
   std::vector<MessageBuffer*> free_buffers_;

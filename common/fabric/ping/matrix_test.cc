@@ -69,8 +69,8 @@ TEST(PingMatrix, AReceiverThatLosesIsNamed) {
 
 TEST(PingMatrix, LossOfManyHostsNamesTheWorstPair) {
   Cluster cluster;
-  cluster.at(1, 0, uc).arrived = 900;  // of what node 0 sent to node 1
-  cluster.at(3, 2, uc).arrived = 920;  // of what node 2 sent to node 3
+  cluster.at(1, 0, uc).arrived = 900;  // of the 1,000 messages that node 0 sent to node 1
+  cluster.at(3, 2, uc).arrived = 920;  // of the 1,000 messages that node 2 sent to node 3
   const auto found = cluster.judged();
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].hosts, (std::vector<std::string>{"n0", "n1"}));
@@ -133,7 +133,8 @@ TEST(PingMatrix, ASlowHostAndASlowPairAreNamed) {
     cluster.at(3, peer, uc).median = 40'000;
   }
   cluster.at(0, 1, uc).median = 2'000;
-  // Half of the pairs are slow, so that the median has to be one of the other half.
+  // Of the twelve pairs, the six with node 3 are slow; one of them becomes fast, so that the median over all
+  // pairs is a fast one's.
   cluster.at(3, 0, uc).median = 2'000;
   found = cluster.judged();
   ASSERT_EQ(found.size(), 1u);

@@ -64,7 +64,7 @@ std::uint64_t load(const Region& region, std::uint64_t offset) {
       .load(std::memory_order_acquire);
 }
 
-// One node's turn: the time span in which it pings its partner over one transport.
+// One node's turn in the schedule: the time span in which it pings its partner over one transport.
 struct Turn {
   NodeId peer = 0;
   std::size_t transport = 0;
@@ -118,8 +118,10 @@ class PlayerOfNode final : public Player {
   std::vector<RemoteRegion> remote_;
   Nanos start_ = 0;
   NodeSeen seen_;
-  std::vector<std::uint64_t> known_;  // payload words of the UC pings that were counted, by peer and slot
-  std::vector<Nanos> trips_;          // round trips over UC or UD in the current time span for one partner
+  // payload words of the UC pings that were counted, by peer and slot of the peer's ring (number %
+  // ring_slots)
+  std::vector<std::uint64_t> known_;
+  std::vector<Nanos> trips_;  // round trips over UC or UD in the current time span for one partner
 };
 
 Result<> PlayerOfNode::open(Fabric& fabric) {
@@ -170,7 +172,7 @@ WorkRequest PlayerOfNode::read_request(NodeId peer, std::uint32_t slot) const {
                    {region_, Layout::landing + std::uint64_t{slot} * line_bytes}, word_bytes, nullptr);
 }
 
-// A message is a WRITE into a slot of its own over UC, and a SEND over UD.
+// A message is a WRITE of one word to the peer's memory over UC, and a SEND over UD.
 WorkRequest PlayerOfNode::message_request(NodeId peer, Transport transport, Kind kind,
                                           std::uint32_t number) const {
   WorkRequest request;

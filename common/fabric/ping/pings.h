@@ -46,7 +46,8 @@ struct NodeSeen {
   bool operator==(const NodeSeen&) const = default;
 };
 
-// Conversion to and from the JSON that processes send each other. The parser refuses malformed input.
+// Converts what a node measured to the JSON that processes send each other, and back. The parser refuses
+// malformed input.
 [[nodiscard]] std::string to_text(const NodeSeen& seen);
 [[nodiscard]] Result<NodeSeen> parse_seen(std::string_view text, std::uint32_t nodes);
 

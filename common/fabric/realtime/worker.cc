@@ -121,7 +121,7 @@ void RealtimeWorker::begin_timer(TimerWait* wait) {
 }
 
 void RealtimeWorker::begin_watch(WatchWait* wait) {
-  // Not in this function, so that it saves no registers for a failure's sake.
+  // The failure is a function of its own, so that begin_watch() need not save registers for the call of it.
   struct Foreign {
     [[noreturn, gnu::cold, gnu::noinline]] static void refuse() {
       LOCH_CHECK(false, "a worker watches memory of its own node");
@@ -143,8 +143,8 @@ void RealtimeWorker::begin_receive(ReceiveWait* wait) {
 
 void RealtimeWorker::begin_reconnect(ReconnectWait* wait) { append(reconnects_, wait); }
 
-// Of a set, the first word is compared alone, because in a busy server the slot behind the one that was
-// served last mostly has a request.
+// In a set of words (request slots of a server) the word at which the search starts is compared by itself,
+// before all others: in a busy server the slot behind the one that was served last mostly has a request.
 [[gnu::always_inline]] inline bool RealtimeWorker::find_ready(WatchWait& wait) {
   if (wait.set.count == 0) {
     const WatchWord& word = wait.word;
@@ -310,7 +310,8 @@ RealtimeWorker::Span RealtimeWorker::watched() const {
   for (const WatchWait* wait = watches_; wait != nullptr; wait = wait->next) {
     Span one{wait->word.region, wait->word.offset, wait->word.offset + 8};
     if (const WatchSet& set = wait->set; set.count != 0) {
-      // set.offset is the offset of the first slot's last word, so the first slot ends 8 bytes later.
+      // A request slot ends with its polled word. set.offset is the offset of the first slot's word, which
+      // has 8 bytes.
       const std::uint64_t first = set.offset + 8;
       one = {set.region, first - std::min<std::uint64_t>(first, set.stride),
              first + std::uint64_t{set.count - 1} * set.stride};

@@ -131,7 +131,8 @@ struct Ring {
   }
 };
 
-// Offset of the word in which worker i receives the token. Each word has a cache line of its own.
+// Offset of the word by which worker i is given the token that the workers pass round. Each word has a cache
+// line of its own.
 std::uint64_t word_of(std::size_t i) { return 64 * i; }
 
 coro::Task<void> pass_on(Ring* ring, std::size_t to, std::uint64_t token) {

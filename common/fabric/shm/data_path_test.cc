@@ -37,7 +37,8 @@ namespace loch::fabric {
 namespace {
 
 #if defined(LOCH_ASAN) || defined(LOCH_TSAN)
-constexpr bool is_instrumented = true;  // the sanitizer allocates and enters the kernel by itself
+// built with a sanitizer, which itself allocates and enters the kernel
+constexpr bool is_instrumented = true;
 #else
 constexpr bool is_instrumented = false;
 #endif
@@ -302,7 +303,7 @@ coro::Task<void> rest(Pair* pair, Nanos span) {
 
 TEST(Shm, SleepGivesTheCoreUpAndSpinBurnsIt) {
   // On a busy machine the spinning thread may get the core for only a small part of the time, so it is enough
-  // that one of several tries shows the difference.
+  // that it is busier than the sleeping one in one of several tries.
   bool is_busier = false;
   for (int i = 0; i < 10 && !is_busier; ++i) {
     Pair pair;

@@ -62,7 +62,7 @@ struct ControlBlock {
   std::uint64_t creator_start;
   std::atomic<std::uint32_t> is_unlinked;  // 1: a rank has removed the control block's name, or is about to
   std::int64_t clock_base_ns;              // CLOCK_MONOTONIC at creation: zero of the fabric's clock
-  // Slot of a rank; the slots follow this block in memory.
+  // The entry of a rank; the entries of all ranks follow this block in memory.
   [[nodiscard]] RankSlot& slot(std::uint32_t rank) { return reinterpret_cast<RankSlot*>(this + 1)[rank]; }
   [[nodiscard]] const RankSlot& slot(std::uint32_t rank) const {
     return reinterpret_cast<const RankSlot*>(this + 1)[rank];

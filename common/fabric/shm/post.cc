@@ -160,8 +160,8 @@ void ShmWorker::ring_doorbells(NodeId node, std::uint32_t region, std::uint64_t 
   }
 }
 
-// Fills in what the slot says of the message that has been copied to its buffer, and gives the slot to its
-// owner.
+// Fills in the fields of a receive slot that describe its message, which has been copied to the slot's
+// buffer, and gives the slot to the receiving worker.
 [[gnu::always_inline]] inline void ShmWorker::hand_over(ReceiveSlot& slot, const WorkRequest& request,
                                                         Doorbell& doorbell) {
   slot.length = request.length;

@@ -29,7 +29,7 @@ class ShmRegion final : public Region {
         memory_(std::move(memory)),
         rkey_(rkey),
         rights_(rights) {}
-  // The first byte. Nothing is elided, so that all bytes follow it.
+  // The first byte. The region stores all its bytes, which follow this one in memory.
   [[nodiscard]] std::byte* data() const { return memory_.data(); }
   [[nodiscard]] MappedRegion mapped() const { return {memory_.data(), bytes(), rkey_, rights_}; }
   [[nodiscard]] RemoteRegion remote() const { return {node(), id(), rkey_, bytes()}; }

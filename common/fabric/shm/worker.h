@@ -20,7 +20,7 @@ namespace loch::fabric::shm {
 // exchange().
 struct NodeTable {
   std::vector<MappedRegion> regions;        // by region id
-  std::vector<ReceiveArea*> receive_areas;  // by worker index
+  std::vector<ReceiveArea*> receive_areas;  // receive areas of the node's workers, by worker index
 };
 
 // State shared by the workers of this process; constant during the run.
@@ -72,7 +72,7 @@ class ShmWorker final : public realtime::RealtimeWorker {
     // behind it
     std::uint64_t stalled_lanes = 0;
     const MappedRegion* regions = nullptr;  // by region id
-    ReceiveArea* const* areas = nullptr;    // by worker index
+    ReceiveArea* const* areas = nullptr;    // receive areas of the peer's workers, by worker index
     std::uint32_t region_count = 0, area_count = 0;
     std::uint32_t epoch = 1;
   };

@@ -101,7 +101,7 @@ Result<> add_rows_of_file(const HardwareProfile& profile, const std::string& nam
     if (std::ranges::find(columns, needed) == columns.end())
       return bad(1, fmt::format("a column {} is missing", needed));
   }
-  // rates of the benchmarks that have run: the table may have several rows for one
+  // rates of the benchmarks that have run, since several rows of the table may be of one benchmark
   std::map<Shape, double> obtained;
   for (std::size_t at = 2; std::getline(in, line); ++at) {
     const std::vector<std::string> values = split(line);

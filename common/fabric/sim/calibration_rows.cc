@@ -342,7 +342,8 @@ Result<> connectx6(Rows* rows) {
   return rows->latency("", "READ latency, 8 B, alone", 0, alone(Verb::read, 8));
 }
 
-// SMART's microbenchmarks (ASPLOS 2024): READs and WRITEs by threads, outstanding requests and doorbells.
+// SMART's microbenchmarks (ASPLOS 2024): rates of READs and WRITEs by the number of threads and of
+// outstanding requests, and by how threads share doorbell registers.
 Result<> connectx6_infiniband(const HardwareProfile& profile, CalibrationTable* table) {
   for (const char* file : {"smart-micro-fig3-threads.csv", "smart-micro-fig4-heatmap.csv",
                            "smart-micro-fig4-repeat.csv", "smart-micro-fig13-throttling.csv"}) {

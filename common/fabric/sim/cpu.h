@@ -168,7 +168,7 @@ class NodeCpu {
 
   struct Package {
     std::uint32_t idle_cores = 0;
-    Nanos since = 0;  // when the present state (all cores idle, or not) began
+    Nanos since = 0;  // when the package's present state (all of its cores idle, or not) began
   };
 
   static SimThread* thread_of(SchedEntity* entity) { return static_cast<SimThread*>(entity); }

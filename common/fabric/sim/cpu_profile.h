@@ -11,8 +11,8 @@ constexpr std::uint32_t most_cores = 128;  // hardware threads of a node, at mos
 
 // The node's cores, and the CPU time that protocol work takes on them.
 struct CpuProfile {
-  // Hardware threads of the node (what the operating system calls CPUs and this model cores), at most
-  // `most_cores`, numbered socket by socket; and sockets.
+  // cores: hardware threads of the node, at most `most_cores` (the operating system calls them CPUs, this
+  // model cores), numbered socket by socket. sockets: number of its processor sockets.
   std::uint32_t cores = 1, sockets = 1;
   // physical cores that the hardware threads share; 0: each has one of its own
   std::uint32_t physical_cores = 0;

@@ -46,7 +46,7 @@ struct SimFaults {
   // order.
   double torn_read = 0;           // probability that the responder's fetch of a READ is torn
   double torn_write = 0;          // probability that the placement of a WRITE or SEND is torn
-  double torn_landing = 0;        // probability that the placement of READ data is torn
+  double torn_landing = 0;        // probability that the data of a READ are placed torn
   Nanos torn_span = 2'000;        // ns; longest time from the first to the last piece of a torn transfer
   std::uint32_t torn_chunks = 8;  // upper bound of the pieces into which a transfer is torn
   // Rule 2 of fabric.h, if true: a CAS or FAA reads memory at one instant and writes it at a later one; CPU
@@ -82,8 +82,8 @@ struct SimFaults {
   Nanos interrupted_span = 5'000;
   double slow_dma = 0;  // probability that a DMA takes longer, by up to slow_dma_span
   Nanos slow_dma_span = 10'000;
-  // Failures at scheduled times; below them, the mean numbers of randomly drawn failures per node and second
-  // of virtual time.
+  // Failures at scheduled times. The members after this one are mean numbers of randomly drawn failures per
+  // node and second of virtual time.
   std::vector<ScheduledFault> schedule;
   double pause_rate = 0, nic_stall_rate = 0, cut_rate = 0, kill_rate = 0, crash_rate = 0;
   Nanos outage_span = 100'000;  // ns; longest drawn pause, NIC stall, cut, or time from crash to restart

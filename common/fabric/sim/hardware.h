@@ -27,11 +27,12 @@ struct CrowdedNic {
   // else by posted_write_ns.
   std::uint32_t posted_entries = 0, posted_ramp = 0;
   double posted_read_ns = 0, posted_write_ns = 0;
-  // The same cache model for READs and atomics on the wire: a miss lengthens the gap between two of their
-  // answers.
+  // The NIC's cache of answers: as posted_entries and posted_ramp, but for the READs and atomics of a node
+  // that are on the wire. A miss lengthens the gap between two of their answers by answer_miss_ns.
   std::uint32_t answer_entries = 0, answer_ramp = 0;
   double answer_miss_ns = 0;
-  // ns that each queue pair in use at a NIC adds to a request's pass through it
+  // ns that each queue pair in use at a NIC adds to the time in which a request or answer goes through that
+  // NIC
   double queue_pair_latency_ns = 0;
   // ns that it takes the NIC to fetch a work request which is posted alone to a queue pair that has another
   // one outstanding, on a NIC that accepts work requests by MMIO only for queue pairs without one; 0: it
@@ -43,13 +44,13 @@ struct CrowdedNic {
   std::uint32_t private_doorbells = 0, shared_doorbells = 0, own_doorbells = 0;
   // For how many ns a thread occupies a doorbell register that threads share: doorbell_again_ns if it also
   // had it last, doorbell_take_ns if another thread had it last and it is free, else doorbell_pass_ns *
-  // threads there ^ doorbell_exponent.
+  // (number of threads that hold or await it) ^ doorbell_exponent.
   double doorbell_again_ns = 0, doorbell_take_ns = 0, doorbell_pass_ns = 0, doorbell_exponent = 0;
 };
 
 // The NIC. A gap is the time between two requests that the NIC processes one after the other without a cache
-// miss: the reciprocal of a published peak rate. The latency of a request is pipeline_ns for each pass
-// through the NIC.
+// miss: the reciprocal of a published peak rate. A request's latency has pipeline_ns for each time that the
+// request or its answer goes through a NIC.
 struct NicProfile {
   // Requester side: time in ns between two requests of one kind, over all queue pairs.
   double request_read_ns = 0, request_write_ns = 0, request_send_ns = 0, request_ud_ns = 0,
@@ -72,7 +73,7 @@ struct NicProfile {
   std::uint32_t inline_receive_bytes = 0;
   // ns added between two RECVs whose payload is in the completion queue entry
   double inline_receive_ns = 0;
-  double pipeline_ns = 0;  // latency of one pass through the NIC
+  double pipeline_ns = 0;  // latency of a request or answer on its way through a NIC
   // true: requests and the data that answer READs leave through one unit of the NIC, which is busy until the
   // message is on the link; false: a READ occupies the unit that handles arriving messages
   bool is_transmit_shared = false;
@@ -107,7 +108,7 @@ struct NicProfile {
 };
 
 struct PcieProfile {
-  double gbytes_s = 0;  // bandwidth in each direction, after line coding (GB = 10^9 bytes)
+  double gbytes_s = 0;  // bandwidth of the PCIe bus in each direction, after line coding (GB = 10^9 bytes)
   double read_ns = 0;   // latency of a DMA read until the first data arrive
   double write_ns = 0;  // latency of a DMA write until a CPU can see the data
   double mmio_ns = 0;   // latency of a CPU's MMIO write until the NIC has it

@@ -126,8 +126,8 @@ void gather(Staged* staged, std::uint32_t begin, std::uint32_t end) {
 }
 
 namespace {
-// Number of consecutive bytes from `offset` on, at most `want`, that a region with this elision stores; 0 if
-// the byte at `offset` is elided.
+// How many bytes from `offset` on, at most `want`, are stored one behind another in a region of which
+// `elision` says which part of each entry is stored; 0 if the byte at `offset` is not stored.
 std::uint64_t kept_run(const Elision& elision, std::uint64_t offset, std::uint64_t want) {
   if (!elision.on()) return want;
   const std::uint64_t within = offset % elision.entry_bytes;

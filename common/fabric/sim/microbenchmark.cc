@@ -12,7 +12,7 @@
 namespace loch::fabric::sim {
 namespace {
 
-// bytes of memory of a posting worker, for payloads, landing buffers and counters
+// bytes of memory of a posting worker, for payloads, READ data and counters
 constexpr std::uint64_t posting_bytes = 1 << 20;
 constexpr std::uint32_t slot_bytes = 256, slots = 16, slice_bytes = slots * slot_bytes;
 constexpr std::uint32_t receive_depth = 512;

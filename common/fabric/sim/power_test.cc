@@ -1,5 +1,5 @@
-// Tests the power model: it reproduces the two measured points on which it was calibrated, and has the
-// expected shape between them.
+// Tests the power model: it reproduces the two measured points on which it was calibrated, and between them
+// the power depends on how many cores poll and how often idle cores wake, not on load alone.
 #include "common/fabric/sim/power.h"
 
 #include <gtest/gtest.h>

@@ -20,8 +20,9 @@ struct QueuePair;
 
 constexpr std::uint32_t most_pieces = 8;  // upper bound of the pieces into which a message is torn
 
-// A work request in transit; one event carries it through all stages. `wr` is valid until its completion has
-// been polled. Layout in three cache lines: the event, the members that every stage reads, the others.
+// A work request in transit; one event carries it through all steps of the model (struct Stages in
+// simulation.h). `wr` is valid until its completion has been polled. Layout in three cache lines: the event,
+// the members that every step reads, the others.
 struct alignas(64) SimRequest : Event {
   Simulation* sim = nullptr;
   QueuePair* qp = nullptr;
@@ -56,7 +57,8 @@ struct alignas(64) SimRequest : Event {
   std::uint32_t paused_seen = 0;  // value of SwitchPort::paused_ns when the link took the request
   std::uint8_t tries = 0, rnr_tries = 0;
   bool owns_wr = false;  // whether `wr` is the simulation's own copy
-  // true: the request has ended; it is retired after all earlier ones of its queue pair
+  // true: the request has ended; it is retired (taken off its queue pair) after all earlier ones of the queue
+  // pair
   bool is_done = false;
   // whether the message (UD) was delayed so that others overtake it, which happens at most once
   bool is_delayed = false;
@@ -79,7 +81,7 @@ static_assert(sizeof(SimRequest) == 192);
 }
 
 // A connection of one worker to one node (RC, UC), or a datagram queue of the worker (UD). Two cache lines:
-// members that posting and the stages use often, and the others.
+// the members that are used often, in posting and in the steps of a request (struct Stages), and the others.
 struct alignas(64) QueuePair {
   SimWorker* owner = nullptr;
   SimNode* home = nullptr;  // the node of the worker that owns the queue pair
@@ -87,8 +89,9 @@ struct alignas(64) QueuePair {
   SimRequest* newest = nullptr;
   Nanos submitted_at = 0;  // when the NIC sees the last posted request; later ones are seen after it
   std::uint32_t next_sequence = 0;
-  std::uint32_t used_slots = 0;          // used entries of the send queue
-  std::uint32_t unretired = 0;           // unsignaled requests that have ended but are not retired
+  std::uint32_t used_slots = 0;  // used entries of the send queue
+  // unsignaled requests that have ended but still take up entries of the send queue
+  std::uint32_t unretired = 0;
   std::uint32_t target_incarnation = 0;  // incarnation of the peer when the connection was made
   NodeId peer = 0;
   Transport transport = Transport::rc;

@@ -36,7 +36,7 @@ CachedContext* context_of(const SimRequest& r) {
   const bool receives = r.qp->transport == Transport::ud && r.qp->lane == 0;
   return receives ? r.qp->owner->datagram_context() : &r.qp->requester;
 }
-// Prefetches the staged data of a READ and the memory into which they will be copied.
+// Prefetches the copy of a READ's data that is under way, and the memory into which it will be copied.
 void prefetch_landing(const SimRequest& r) {
   const auto& region = static_cast<const SimRegion&>(*r.wr->local.region);
   const std::uint64_t offset = r.wr->local.offset;
@@ -372,7 +372,8 @@ void Stages::land(Event* event) {
   complete(r);
 }
 
-// Ends the request. It is retired when all earlier requests of its queue pair have ended.
+// Ends the request. It is retired (taken off its queue pair) when all earlier requests of the queue pair have
+// ended.
 void Stages::complete(SimRequest* r) {
   unpost(r);
   // A request of a fenced worker is only released: no coroutine waits for its completion, and other requests

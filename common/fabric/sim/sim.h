@@ -37,8 +37,9 @@ struct SimConfig {
   std::uint32_t background_nodes = 0;
   DoorbellSharing doorbells = DoorbellSharing::shared;
   bool random_tie_order = false;  // pops simultaneous events in random order; for tests, not for measurements
-  TraceWriter* trace = nullptr;  // writes every stage of every request to the trace, on the track of its node
-  Nanos deadline = forever;      // virtual time at which the run ends with RunEnd::deadline
+  // if not null: gets every step of every request, on the track of the request's node
+  TraceWriter* trace = nullptr;
+  Nanos deadline = forever;  // virtual time at which the run ends with RunEnd::deadline
   // number of events after which the run ends with RunEnd::deadline; 0: no limit
   std::uint64_t most_events = 0;
 };

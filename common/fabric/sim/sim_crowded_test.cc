@@ -33,7 +33,7 @@ TEST(Doorbells, ThreadsRingOneAfterAnother) {
   EXPECT_EQ(bells.ring(timing, 0, &a, 1000), 1150);
   EXPECT_EQ(bells.ring(timing, 0, &b, 1000), 1150 + 2 * 200);  // two threads at the register: 200 ns each
   EXPECT_EQ(bells.ring(timing, 0, &c, 1100), 1550 + 3 * 200);
-  // b, c and a itself: a's first ring ended at 1150
+  // three threads (b, c and a itself) are at the register: a's first ring ended at 1150
   EXPECT_EQ(bells.ring(timing, 0, &a, 1150), 2150 + 3 * 200);
   EXPECT_EQ(bells.ring(timing, 1, &a, 1000), 1150) << "another register";
 }
@@ -163,7 +163,8 @@ TEST(CrowdedNode, EachQueuePairInUseAddsToALatency) {
   profile.nic.crowded.queue_pair_latency_ns = 0;
   const Nanos before = latencies(profile, 1)[0];
   profile.nic.crowded.queue_pair_latency_ns = 100;
-  // one queue pair at 100 ns, and three passes through NICs: twice the requester's, once the responder's
+  // 100 ns for the one queue pair in use, three times: request and answer go through the requester's NIC, and
+  // the request through the responder's
   EXPECT_EQ(latencies(profile, 1)[0], before + 3 * 100);
 }
 

@@ -82,10 +82,12 @@ TEST(SharedUnits, TheUnitIsBusyUntilTheAnswerIsOnTheLink) {
 TEST(SharedUnits, AMissStallsWhatIsSent) {
   HardwareProfile profile = slow_nic();
   profile.nic.is_transmit_shared = true;
-  profile.nic.queue_pair_entries = 4;  // room for 4 of the 2 x 4 workers x 8 queue pairs at each NIC
+  // the NIC's context cache holds 4 of the 64 queue pairs at each NIC (2 nodes x 4 workers x 8)
+  profile.nic.queue_pair_entries = 4;
   EXPECT_NEAR(read_gap(profile, 2, 8), 250, 8) << "without a stall, misses are latency that others hide";
   profile.nic.context_stall_ns = 400;
-  // for each READ of its own a node also answers one, and both queue pairs' contexts miss the cache
+  // for each READ of its own a node also answers one, and for both READs the queue pair's context misses the
+  // NIC's cache
   EXPECT_NEAR(read_gap(profile, 2, 8), 250 + 2 * 400, 40);
   EXPECT_NEAR(read_gap(profile, 1, 8), 150 + 400, 20);
   profile.nic.queue_pair_entries = 256;

@@ -1,5 +1,5 @@
-// Tests the simulation: a request's latency is the sum of its stages, the same seed gives the same run, and
-// requests allocate nothing.
+// Tests the simulation: a request's latency is the sum of its steps' latencies (CPU, NICs, PCIe, network),
+// the same seed gives the same run, and requests allocate nothing.
 #include <cmath>
 #include <cstring>
 
@@ -237,7 +237,7 @@ TEST(SimTraceHash, IsOfEffectsAndTheirInstantsNotOfEvents) {
   const SimReport plain = run_reads(0, 0), slept = run_reads(30, 0);
   EXPECT_GT(slept.events, plain.events + 30);
   EXPECT_EQ(slept.trace_hash, plain.trace_hash);
-  // with a slower NIC each effect comes some nanoseconds later
+  // with a slower NIC each effect comes some nanoseconds later, which changes the hash
   EXPECT_NE(run_reads(0, 1).trace_hash, plain.trace_hash);
 }
 

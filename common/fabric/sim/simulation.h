@@ -1,5 +1,5 @@
 // The state that all parts of a simulated cluster share: the event queue, the constants in picoseconds, the
-// pools, the nodes, and the stages of a request (requester.cc, responder.cc).
+// pools, the nodes, and the steps that a request goes through (requester.cc, responder.cc).
 #pragma once
 
 #include <algorithm>
@@ -31,8 +31,8 @@ struct SwitchPort {
   };
   // entries of messages that have left the buffer may remain until remove_left()
   std::vector<Waiting> waiting;
-  // The sum of the amounts in `waiting`, which the filling of the buffer cannot exceed: where it leaves room
-  // for a message, the entries need not be inspected.
+  // The sum of the amounts in `waiting`, an upper bound of what is in the buffer: if even this bound leaves
+  // room for a message, the entries need not be inspected.
   Picos at_most = 0;
   std::uint32_t paused_ns = 0;  // total time for which the node's link was paused, modulo 2^32 ns
   Picos paused = 0;  // picoseconds for which the link was paused since the last reset of the counters
@@ -212,7 +212,7 @@ class Simulation {
 // then the functions that they call. They are in three files: requester.cc (the requester's NIC),
 // switch_port.cc (the switch) and responder.cc (the responder's NIC).
 struct Stages {
-  // ---- Events
+  // ---- The events of a request, in order
   static void at_requester(Event* event);  // requester.cc: the NIC sees the work request
   // requester.cc: the payload has been fetched, and the message goes onto the link
   static void depart(Event* event);
@@ -223,7 +223,7 @@ struct Stages {
   static void answered(Event* event);  // requester.cc: the response's first bytes reach the requester's link
   static void land(Event* event);      // requester.cc: READ data and completion are in memory
 
-  // ---- requester.cc
+  // ---- Functions defined in requester.cc
   static void start(SimRequest* request);
   static void resume_stalled(Simulation& sim, QueuePair* qp);
   static void unreachable(SimRequest* request, void (*again)(Event*));
@@ -242,14 +242,14 @@ struct Stages {
     if (!sim.has_faults || !sim.strikes(sim.config.faults.slow_dma)) return 0;
     return sim.up_to(sim.config.faults.slow_dma_span);
   }
-  // Whether the request has to wait because an earlier one of its queue pair is being retried; if so, `stage`
-  // is scheduled to run later.
+  // Whether the request has to wait because an earlier one of its queue pair is being retried; if so,
+  // `stage`, the handler of the request's present step, is scheduled to run later.
   static bool held_back(SimRequest* request, void (*stage)(Event*)) {
     return request->qp->blocker != nullptr && is_behind_blocker(request, stage);
   }
   static bool is_behind_blocker(SimRequest* request, void (*stage)(Event*));
 
-  // ---- switch_port.cc
+  // ---- Functions defined in switch_port.cc
   // Whether a message from `sender` arrives at the switch later than scheduled, because the sender's link was
   // paused, or because the switch's buffer is full, which pauses the link. If so, the event of the message's
   // arrival is scheduled anew.
@@ -258,7 +258,7 @@ struct Stages {
   // picoseconds.
   static void wait_at_switch(Simulation& sim, SimNode& sender, Picos turn, Picos span);
 
-  // ---- responder.cc
+  // ---- Functions defined in responder.cc
   static void respond(SimRequest* request);
   static void plan_pieces(SimRequest* request, std::uint64_t offset, double probability);
   static void touch_piece(SimRequest* request, std::uint64_t offset, std::uint32_t* begin,

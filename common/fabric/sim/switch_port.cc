@@ -59,7 +59,7 @@ void Stages::wait_at_switch(Simulation& sim, SimNode& sender, Picos turn, Picos 
   if (turn <= 0) return;
   const Picos now = sim.now_ps();
   SwitchPort& port = sender.port;
-  // number of listed messages from which on those that have left the buffer are removed from the list first
+  // once so many messages are listed, those that have left the buffer are removed before another one is added
   constexpr std::size_t many = 64;
   if (port.waiting.size() >= many) port.remove_left(now);
   Picos room = sim.timing.port_buffer - port.at_most;

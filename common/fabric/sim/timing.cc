@@ -1,4 +1,4 @@
-// Converts the constants of a hardware profile to the units that the stages use.
+// Converts the constants of a hardware profile to the units of stage_costs.h.
 #include "common/fabric/sim/timing.h"
 
 #include <cmath>

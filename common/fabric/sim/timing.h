@@ -1,5 +1,5 @@
-// The constants of a hardware profile in the units that the stages use: picoseconds, and femtoseconds per
-// byte. stage_costs.h computes the costs of stages from them.
+// The constants of a hardware profile in the units in which the simulator computes: picoseconds, and
+// femtoseconds per byte. stage_costs.h computes from them what each step of a request costs.
 #pragma once
 
 #include <cstdint>

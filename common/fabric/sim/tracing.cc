@@ -1,4 +1,5 @@
-// Writes the stages of simulated requests and the marks of workers to a Chrome trace.
+// Writes the steps of simulated requests (at NICs, links and memory) and the marks of workers to a Chrome
+// trace.
 #include "common/fabric/sim/tracing.h"
 
 #include <fmt/format.h>

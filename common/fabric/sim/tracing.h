@@ -1,5 +1,5 @@
-// Writes the stages of requests as spans of the Chrome trace: one process for each node, one track for each
-// resource.
+// Writes the steps of requests (at NICs, links and memory) as spans of the Chrome trace: one process for each
+// node, one track for each resource.
 #pragma once
 
 #include "common/fabric/sim/request.h"

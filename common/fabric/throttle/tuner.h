@@ -45,7 +45,7 @@ class Tuner {
   void next(Nanos now) {
     std::uint64_t count = 0;
     for (const std::atomic<std::uint64_t>& one : completed_) count += one.load(std::memory_order_relaxed);
-    // the time of trying one limit has ended, or the first one begins
+    // the trial of one limit has ended, or the first trial begins
     if (trial_ < candidates.size()) {
       if (since_ >= 0)
         rates_[trial_++] = static_cast<double>(count - before_) / static_cast<double>(now - since_);

@@ -19,7 +19,7 @@ constexpr std::uint32_t requests_track = 100'000;
 
 struct SpanRecord {
   Nanos start = 0;
-  // ns; `unseen` if the request has no completion, so that the trace shows it as an instant
+  // duration in ns; `unseen` if the request has no completion, so that the trace shows it as an instant
   Nanos span = 0;
   std::uint32_t length = 0;
   NodeId peer = 0;

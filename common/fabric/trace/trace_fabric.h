@@ -1,7 +1,7 @@
 // A fabric decorator that writes a trace. For every signaled work request it draws a span from the post to
 // the completion, on a track next to that of the request's worker; on the worker's own track it draws the
-// intervals that the worker marks. It is for the fabrics shm and verbs, because the simulator writes a trace
-// of every stage by itself.
+// intervals that the worker marks. It is for the fabrics shm and verbs, because the simulator itself writes a
+// trace of every step of a request.
 #pragma once
 
 #include <memory>

@@ -104,45 +104,93 @@ std::optional<Network> parse_subnet(std::string_view text) {
   return Network{GidKind::roce_v2, masked(gid, bits), bits};
 }
 
+struct NamedPort {
+  std::string device;
+  std::uint32_t number = 0;  // 0: any port of the device
+};
+
+// What may be used for one rail.
 struct Filter {
-  std::vector<std::string> devices;
+  std::vector<NamedPort> ports;
   std::vector<Network> subnets;
+  [[nodiscard]] bool is_empty() const { return ports.empty() && subnets.empty(); }
   [[nodiscard]] bool takes(const Candidate& one) const {
-    if (devices.empty() && subnets.empty()) return true;
-    if (std::ranges::find(devices, one.port->device) != devices.end()) return true;
+    if (is_empty()) return true;
+    const auto names = [&](const NamedPort& port) {
+      return port.device == one.port->device && (port.number == 0 || port.number == one.port->number);
+    };
+    if (std::ranges::any_of(ports, names)) return true;
     return one.gid && std::ranges::any_of(subnets, [&](const Network& network) {
              return masked(one.gid->gid, network.bits) == network.subnet;
            });
   }
 };
 
-Result<Filter> filter_of(const HostOffer& host) {
-  Filter all, own;
-  if (host.wish.device.empty()) return all;
+Error malformed(const HostOffer& host) {
+  return {ErrorCode::invalid_argument,
+          fmt::format("--device {}: expected names of devices, NAME:PORT, HOST=NAME, or subnets such as "
+                      "10.1.0.0/16, separated by commas, or by + for several rails",
+                      host.wish.device)};
+}
+
+// Adds to `filter` what one rail of an entry of --device names.
+Result<> add_to(Filter& filter, std::string_view what, const HostOffer& host) {
+  if (const auto subnet = parse_subnet(what)) {
+    filter.subnets.push_back(*subnet);
+    return {};
+  }
+  NamedPort port;
+  const std::size_t colon = what.find(':');
+  port.device = what.substr(0, colon);
+  if (port.device.empty() || what.find('/') != std::string_view::npos)
+    return std::unexpected(malformed(host));
+  if (colon != std::string_view::npos) {
+    const char* end = what.data() + what.size();
+    const auto [stop, error] = std::from_chars(what.data() + colon + 1, end, port.number);
+    if (error != std::errc{} || stop != end || port.number == 0 || port.number > 255)
+      return std::unexpected(malformed(host));
+  }
+  filter.ports.push_back(std::move(port));
+  return {};
+}
+
+// Whether the host has a device that the filter names, or the filter names none alone.
+bool has_named(const HostOffer& host, const Filter& filter) {
+  if (filter.ports.empty() || !filter.subnets.empty()) return true;
+  return std::ranges::any_of(filter.ports, [&](const NamedPort& port) {
+    return std::ranges::find(host.ports, port.device, &PortOffer::device) != host.ports.end();
+  });
+}
+
+// Adds an entry of --device, without its host's name, to the filters of the rails.
+Result<> add_entry(std::vector<Filter>& rails, std::string_view entry, const HostOffer& host) {
+  const std::vector<std::string_view> parts = split(entry, '+');
+  if (parts.size() > rails_most)
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("--device {}: at most {} rails", host.wish.device, rails_most));
+  if (!rails.empty() && rails.size() != parts.size())
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("--device {}: entries with {} and {} rails for {}; expected equally many",
+                            host.wish.device, rails.size(), parts.size(), host.host));
+  rails.resize(parts.size());
+  for (std::size_t rail = 0; rail < parts.size(); ++rail) LOCH_TRY(add_to(rails[rail], parts[rail], host));
+  return {};
+}
+
+// Returns what the host may use for each of its rails, of which there is at least one.
+Result<std::vector<Filter>> filters_of(const HostOffer& host) {
+  std::vector<Filter> all, own;
+  if (host.wish.device.empty()) return std::vector<Filter>(1);
   for (const std::string_view part : split(host.wish.device, ',')) {
     const std::size_t equals = part.find('=');
     const bool names_host = equals != std::string_view::npos;
-    const std::string_view what = names_host ? part.substr(equals + 1) : part;
     if (names_host && part.substr(0, equals) != host.host) continue;
-    Filter& into = names_host ? own : all;
-    if (const auto subnet = parse_subnet(what)) {
-      into.subnets.push_back(*subnet);
-    } else if (what.empty() || what.find('/') != std::string_view::npos) {
-      return fail(
-          ErrorCode::invalid_argument,
-          fmt::format("--device {}: expected names of devices, HOST=NAME, or subnets such as 10.1.0.0/16, "
-                      "separated by commas",
-                      host.wish.device));
-    } else {
-      into.devices.emplace_back(what);
-    }
+    LOCH_TRY(add_entry(names_host ? own : all, names_host ? part.substr(equals + 1) : part, host));
   }
-  const bool has_own = !own.devices.empty() || !own.subnets.empty();
-  Filter& chosen = has_own ? own : all;
-  for (const std::string& device : chosen.devices) {
-    if (std::ranges::find(host.ports, device, &PortOffer::device) != host.ports.end()) return chosen;
-  }
-  if (!chosen.subnets.empty() || (chosen.devices.empty() && !has_own)) return chosen;
+  std::vector<Filter>& chosen = own.empty() ? all : own;
+  if (chosen.empty()) chosen.resize(1);
+  if (std::ranges::all_of(chosen, [&](const Filter& filter) { return has_named(host, filter); }))
+    return std::move(chosen);
   std::vector<std::string> names;
   for (const PortOffer& port : host.ports) {
     if (names.empty() || names.back() != port.device) names.push_back(port.device);
@@ -153,14 +201,13 @@ Result<Filter> filter_of(const HostOffer& host) {
 
 // ---- Choice among the ports of one host --------------------------------------------------------
 
-Result<std::vector<Candidate>> candidates_of(const HostOffer& host) {
-  if (host.ports.empty()) {
-    return fail(
-        ErrorCode::unsupported,
-        "verbs: this machine has no RDMA device (./loch doctor says what is missing; ./loch softroce -- "
-        "COMMAND runs it where there is one)");
-  }
-  LOCH_ASSIGN(const Filter filter, filter_of(host));
+Error no_device() {
+  return {ErrorCode::unsupported,
+          "verbs: this machine has no RDMA device (./loch doctor says what is missing; ./loch softroce -- "
+          "COMMAND runs it where there is one)"};
+}
+
+Result<std::vector<Candidate>> candidates_of(const HostOffer& host, const Filter& filter) {
   std::vector<Candidate> found;
   std::vector<std::string> refusals;
   for (const PortOffer& port : host.ports) {
@@ -304,7 +351,7 @@ Result<> choose_partition(std::span<const HostOffer> hosts, std::vector<Chosen>&
                           fmt::join(rows, "; ")));
 }
 
-std::optional<std::vector<Chosen>> choose_network(const Candidates& candidates) {
+std::optional<std::vector<Chosen>> choose_network(const Candidates& candidates, bool may_route) {
   std::map<Network, std::vector<Chosen>> usable;
   for (const Candidate& one : candidates.front()) {
     const Network network = one.network();
@@ -318,28 +365,161 @@ std::optional<std::vector<Chosen>> choose_network(const Candidates& candidates) 
            std::tie(one.second.front().device, one.second.front().port);
   };
   if (!usable.empty()) return std::ranges::max_element(usable, is_worse)->second;
+  if (!may_route) return std::nullopt;
   const auto is_routable = [](const Candidate& one) {
     return one.gid && one.gid->kind == GidKind::roce_v2 && !is_link_local(one.gid->gid);
   };
   return all_of(candidates, is_routable, "RoCE v2, routed");
 }
 
+// ---- Choice of the rails --------------------------------------------------------------------------
+
+// by host, then by rail: the candidates
+using RailCandidates = std::vector<std::vector<std::vector<Candidate>>>;
+// by rail, then by host: the choice
+using Rails = std::vector<std::vector<Chosen>>;
+
+Candidates of_rail(const RailCandidates& hosts, std::size_t rail) {
+  Candidates all;
+  for (const auto& host : hosts) all.push_back(host[rail]);
+  return all;
+}
+
+// Connects the first rail that each host names, then the second, and so on.
+std::optional<Rails> pair_by_position(const RailCandidates& hosts, bool may_route) {
+  Rails rails;
+  for (std::size_t rail = 0; rail < hosts.front().size(); ++rail) {
+    auto chosen = choose_network(of_rail(hosts, rail), may_route);
+    if (!chosen) return std::nullopt;
+    rails.push_back(std::move(*chosen));
+  }
+  return rails;
+}
+
+// Connects each rail of the first host to those rails of the other hosts that are in a network with it.
+std::optional<Rails> pair_by_network(const RailCandidates& hosts) {
+  RailCandidates left = hosts;
+  Rails rails;
+  for (const auto& first : hosts.front()) {
+    Candidates candidates = {first};
+    for (std::size_t host = 1; host < left.size(); ++host) {
+      candidates.emplace_back();
+      for (const auto& rail : left[host])
+        candidates.back().insert(candidates.back().end(), rail.begin(), rail.end());
+    }
+    auto chosen = choose_network(candidates, false);
+    if (!chosen) return std::nullopt;
+    for (std::size_t host = 1; host < left.size(); ++host) {
+      const Chosen& taken = chosen->at(host);
+      const auto used = std::ranges::find_if(left[host], [&](const std::vector<Candidate>& rail) {
+        return std::ranges::any_of(rail, [&](const Candidate& one) {
+          return one.port->device == taken.device && one.port->number == taken.port;
+        });
+      });
+      left[host].erase(used);
+    }
+    rails.push_back(std::move(*chosen));
+  }
+  return rails;
+}
+
+// The candidates without link-local GIDs of RoCE, except where a rail has no others. All Ethernet networks
+// have the same link-local prefix, so that it does not tell which rails are in one network.
+RailCandidates without_link_local(const RailCandidates& hosts) {
+  const auto is_vague = [](const Candidate& one) {
+    return one.gid && one.gid->kind != GidKind::infiniband && is_link_local(one.gid->gid);
+  };
+  RailCandidates left = hosts;
+  for (auto& host : left) {
+    for (auto& rail : host) {
+      if (!std::ranges::all_of(rail, is_vague)) std::erase_if(rail, is_vague);
+    }
+  }
+  return left;
+}
+
+std::optional<Rails> pair_rails(const RailCandidates& candidates) {
+  std::optional<Rails> rails;
+  if (candidates.front().size() > 1) {
+    const RailCandidates telling = without_link_local(candidates);
+    rails = pair_by_position(telling, false);
+    if (!rails) rails = pair_by_network(telling);
+  }
+  if (!rails) rails = pair_by_position(candidates, false);
+  if (!rails) rails = pair_by_network(candidates);
+  if (!rails) rails = pair_by_position(candidates, true);
+  return rails;
+}
+
+// Checks that the rails of each host are different ports with one format of packets, whose bytes on the wire
+// are computed in one way.
+Result<> check_rails(std::span<const HostOffer> hosts, const Rails& rails) {
+  const auto kind = [](const Chosen& one) { return one.gid ? one.gid->kind : GidKind::infiniband; };
+  for (std::size_t host = 0; host < hosts.size(); ++host) {
+    for (std::size_t rail = 1; rail < rails.size(); ++rail) {
+      const Chosen& one = rails[rail][host];
+      for (std::size_t before = 0; before < rail; ++before) {
+        const Chosen& other = rails[before][host];
+        if (one.device == other.device && one.port == other.port)
+          return fail(ErrorCode::invalid_argument,
+                      fmt::format("--device {}: two rails of {} are port {} of {} (NAME:PORT names a port)",
+                                  hosts[host].wish.device, hosts[host].host, one.port, one.device));
+        if (kind(one) != kind(other))
+          return fail(ErrorCode::invalid_argument,
+                      fmt::format("--device {}: the rails of {} are unlike: {} is in {}, {} in {}",
+                                  hosts[host].wish.device, hosts[host].host, other.device, other.network,
+                                  one.device, one.network));
+      }
+    }
+  }
+  return {};
+}
+
+Result<RailCandidates> candidates_of_all(std::span<const HostOffer> hosts) {
+  RailCandidates all;
+  for (const HostOffer& host : hosts) {
+    if (host.ports.empty()) return std::unexpected(no_device());
+    LOCH_ASSIGN(const std::vector<Filter> filters, filters_of(host));
+    all.emplace_back();
+    for (const Filter& filter : filters) {
+      LOCH_ASSIGN(std::vector<Candidate> rail, candidates_of(host, filter));
+      all.back().push_back(std::move(rail));
+    }
+    if (all.back().size() == all.front().size()) continue;
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("--device: {} has {} rails and {} has {}; expected equally many on each host",
+                            hosts.front().host, all.front().size(), host.host, all.back().size()));
+  }
+  return all;
+}
+
 }  // namespace
 
-Result<std::vector<Chosen>> choose_ports(std::span<const HostOffer> hosts) {
-  Candidates candidates;
-  for (const HostOffer& host : hosts) {
-    LOCH_ASSIGN(std::vector<Candidate> own, candidates_of(host));
-    candidates.push_back(std::move(own));
-  }
-  std::optional<std::vector<Chosen>> all = choose_network(candidates);
-  if (!all) {
+Result<std::vector<std::vector<Chosen>>> choose_rails(std::span<const HostOffer> hosts) {
+  LOCH_ASSIGN(const RailCandidates candidates, candidates_of_all(hosts));
+  std::optional<Rails> rails = pair_rails(candidates);
+  if (!rails) {
+    Candidates all;  // by host: the candidates of all its rails
+    for (const auto& host : candidates) {
+      all.emplace_back();
+      for (const auto& rail : host) all.back().insert(all.back().end(), rail.begin(), rail.end());
+    }
+    const std::size_t count = candidates.front().size();
     return fail(ErrorCode::unsupported,
-                fmt::format("verbs: no network that all hosts have a port in (--device chooses): {}",
-                            table(hosts, candidates)));
+                count == 1
+                    ? fmt::format("verbs: no network that all hosts have a port in (--device chooses): {}",
+                                  table(hosts, all))
+                    : fmt::format("verbs: no {} networks in each of which all hosts have a rail: {}", count,
+                                  table(hosts, all)));
   }
-  LOCH_TRY(choose_partition(hosts, *all));
-  return std::move(*all);
+  LOCH_TRY(check_rails(hosts, *rails));
+  for (std::vector<Chosen>& rail : *rails) LOCH_TRY(choose_partition(hosts, rail));
+  return std::move(*rails);
+}
+
+Result<std::vector<Chosen>> choose_ports(std::span<const HostOffer> hosts) {
+  LOCH_ASSIGN(std::vector<std::vector<Chosen>> rails, choose_rails(hosts));
+  return std::move(rails.front());
 }
 
 }  // namespace loch::fabric::verbs

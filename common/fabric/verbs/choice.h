@@ -9,6 +9,11 @@
 // the chosen network a host uses its fastest port; of equally fast ones the first by device name and port
 // number, with its lowest GID index.
 //
+// A host has several *rails* (ports that a run uses together) if --device names them. The rails of all hosts
+// are connected in the order in which they are named, each in a network of its own by the rule above; if that
+// leaves a rail without a network, each rail of the first host is connected to the rails of the others that
+// are in its network.
+//
 // On InfiniBand, the queue pairs of all hosts are in one partition: the first one in the first host's P_Key
 // table of which all hosts are full members. Limited members cannot communicate with each other.
 #pragma once
@@ -40,8 +45,9 @@ struct PortOffer {
 // The command-line flags by which a host restricts the choice.
 struct Wish {
   // --device: a comma-separated list of device names, of HOST=NAME entries, and of subnets such as
-  // 10.1.0.0/16. A port that matches an entry may be used. For a host that is named in HOST=NAME entries,
-  // only those entries count. Empty: any port may be used.
+  // 10.1.0.0/16. A port that matches an entry may be used. NAME:PORT names one port of a device. For a host
+  // that is named in HOST=NAME entries, only those entries count. Several names or subnets with + between
+  // them are the host's rails. Empty: any port may be used.
   std::string device;
   std::uint32_t port = 0;             // port number; 0: any
   int gid_index = -1;                 // GID index; -1: any
@@ -68,12 +74,18 @@ struct Chosen {
   bool operator==(const Chosen&) const = default;
 };
 
-// Returns the choice for each host, in the order of `hosts`. An error's message is one line that lists what
+inline constexpr std::size_t rails_most = 8;  // upper bound of the rails of a host
+
+// Returns the choice for each rail and host: for each rail, the ports of the hosts in the order of `hosts`.
+// There is at least one rail. An error's message is one line that lists what
 // each host has. Its code is invalid_argument if a flag names something that does not exist, and unsupported
 // if the hosts cannot reach each other.
+[[nodiscard]] Result<std::vector<std::vector<Chosen>>> choose_rails(std::span<const HostOffer> hosts);
+// Returns the ports of the first rail that choose_rails() returns.
 [[nodiscard]] Result<std::vector<Chosen>> choose_ports(std::span<const HostOffer> hosts);
 
-// Conversion to and from the JSON that processes send each other. The parsers refuse malformed input.
+// Converts a host's offer of devices to the JSON that processes send each other, and back. The parsers refuse
+// malformed input.
 [[nodiscard]] std::string to_text(const HostOffer& offer);
 [[nodiscard]] Result<HostOffer> parse_offer(std::string_view text);
 [[nodiscard]] std::string to_text(const NodeDevice& device);

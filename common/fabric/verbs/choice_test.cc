@@ -159,6 +159,120 @@ TEST(Choice, ADeviceIsNamedForAllHostsOrForOneOrBySubnet) {
   EXPECT_THAT(refusal({host("n1", "a,,b")}), HasSubstr("expected names of devices"));
 }
 
+// ---- Several rails -------------------------------------------------------------------------------
+
+// A host with two RoCE ports in 10.1.0.0/24 and 10.2.0.0/24, and a second port of the device b in
+// 10.3.0.0/24.
+HostOffer three_ports(const std::string& name, std::uint8_t number, const std::string& device) {
+  HostOffer host{name,
+                 {.device = device},
+                 {roce("a", 100, {ip(0, {10, 1, 0, number})}), roce("b", 100, {ip(0, {10, 2, 0, number})}),
+                  roce("b", 100, {ip(0, {10, 3, 0, number})})}};
+  host.ports.back().number = 2;
+  return host;
+}
+
+// The ports of two hosts by rail, such as "a1 b1": the first host's, then the second host's.
+std::vector<std::string> rails(const std::vector<HostOffer>& hosts) {
+  const auto chosen = choose_rails(hosts);
+  if (!chosen) return {chosen.error().message};
+  std::vector<std::string> all;
+  for (const std::vector<Chosen>& rail : *chosen) {
+    std::string text;
+    for (const Chosen& one : rail) text += (text.empty() ? "" : " ") + one.device + std::to_string(one.port);
+    all.push_back(text);
+  }
+  return all;
+}
+
+std::vector<std::string> rails(const std::string& device) {
+  return rails(std::vector{three_ports("n1", 1, device), three_ports("n2", 2, device)});
+}
+
+using Texts = std::vector<std::string>;
+
+TEST(Rails, ThereIsOneUnlessSeveralAreNamed) {
+  EXPECT_EQ(rails(""), (Texts{"a1 a1"}));
+  EXPECT_EQ(rails("a,b"), (Texts{"a1 a1"}));
+  EXPECT_EQ(rails("a+b:1"), (Texts{"a1 a1", "b1 b1"}));
+  EXPECT_EQ(rails("b:2"), (Texts{"b2 b2"}));
+  EXPECT_EQ(rails("b:2+b:1+a"), (Texts{"b2 b2", "b1 b1", "a1 a1"}));
+  EXPECT_EQ(rails("10.3.0.0/16+10.1.0.0/16"), (Texts{"b2 b2", "a1 a1"}));
+}
+
+TEST(Rails, EachHostMayHaveItsOwn) {
+  EXPECT_EQ(rails("a+b:1,n2=a+b:1"), (Texts{"a1 a1", "b1 b1"}));
+  EXPECT_EQ(rails("n1=b:2+a,n2=b:2+a"), (Texts{"b2 b2", "a1 a1"}));
+}
+
+// Named in other orders, rails meet by their networks, although hosts with RoCE v2 could route.
+TEST(Rails, AreConnectedByNetworkWhereTheirOrderDoesNotFit) {
+  EXPECT_EQ(rails("n1=a+b:1,n2=b:1+a"), (Texts{"a1 a1", "b1 b1"}));
+  EXPECT_EQ(rails("n1=b:1+a+b:2,n2=b:2+b:1+a"), (Texts{"b1 b1", "a1 a1", "b2 b2"}));
+}
+
+// Every RoCE port has a link-local address too, whose prefix is the same in all networks.
+TEST(Rails, AreNotConnectedByLinkLocalAddressesThatAllHave) {
+  std::vector<HostOffer> hosts = {three_ports("n1", 1, "a+b:1"), three_ports("n2", 2, "b:1+a")};
+  for (HostOffer& host : hosts) {
+    for (PortOffer& port : host.ports) {
+      GidEntry local = subnet(0, port.gids.front().gid[15]);
+      local.index = 1;
+      local.kind = GidKind::roce_v2;
+      port.gids.push_back(local);
+    }
+  }
+  EXPECT_EQ(rails(hosts), (Texts{"a1 a1", "b1 b1"}));
+  EXPECT_EQ(choose_rails(hosts)->at(1).front().network, "RoCE v2, 10.2.0.0/24");
+  for (HostOffer& host : hosts) {
+    for (PortOffer& port : host.ports) port.gids.erase(port.gids.begin());
+  }
+  EXPECT_EQ(rails(hosts), (Texts{"a1 b1", "b1 a1"}));
+}
+
+TEST(Rails, OfNetworksThatNotAllHostsHaveAreRouted) {
+  const std::vector<HostOffer> hosts = {three_ports("n1", 1, "a+b:1"), three_ports("n2", 2, "a+b:2")};
+  EXPECT_EQ(rails(hosts), (Texts{"a1 a1", "b1 b2"}));
+  EXPECT_EQ(choose_rails(hosts)->at(1).front().network, "RoCE v2, routed");
+}
+
+TEST(Rails, ThatCannotBeConnectedAreRefusedInOneLine) {
+  EXPECT_EQ(rails("n1=a+b:1,n2=a"),
+            (Texts{"--device: n1 has 2 rails and n2 has 1; expected equally many on each host"}));
+  EXPECT_EQ(rails("a+b,b"),
+            (Texts{"--device a+b,b: entries with 2 and 1 rails for n1; expected equally many"}));
+  EXPECT_EQ(rails("b+b"), (Texts{"--device b+b: two rails of n1 are port 1 of b (NAME:PORT names a port)"}));
+  EXPECT_EQ(rails("a+d"), (Texts{"--device a+d: no such device on n1; there are: a, b"}));
+  EXPECT_EQ(rails("a+b+a+b+a+b+a+b+a"), (Texts{"--device a+b+a+b+a+b+a+b+a: at most 8 rails"}));
+  for (const char* text : {"a+", "+a", "a:0", "a:256", "a:x", ":1"})
+    EXPECT_THAT(rails(text).front(), HasSubstr("expected names of devices")) << text;
+  std::vector<HostOffer> hosts = {three_ports("n1", 1, "a+i"), three_ports("n2", 2, "a+i")};
+  for (HostOffer& host : hosts) host.ports.push_back(infiniband("i", 100));
+  EXPECT_EQ(rails(hosts),
+            (Texts{"--device a+i: the rails of n1 are unlike: a is in RoCE v2, 10.1.0.0/24, i in InfiniBand, "
+                   "fe80::/64"}));
+  hosts[1].wish.device = "a+b";
+  EXPECT_EQ(rails(hosts),
+            (Texts{"verbs: no 2 networks in each of which all hosts have a rail: n1 has a port 1 in RoCE v2, "
+                   "10.1.0.0/24 and i port 1 in InfiniBand, fe80::/64; n2 has a port 1 in RoCE v2, "
+                   "10.1.0.0/24 and b port 1 in RoCE v2, 10.2.0.0/24 and b port 2 in RoCE v2, 10.3.0.0/24"}));
+}
+
+// Each rail is in a partition of its own network.
+TEST(Rails, EachHasAPartition) {
+  std::vector<HostOffer> hosts;
+  for (const char* name : {"n1", "n2"}) {
+    hosts.push_back({name, {.device = "a+b"}, {infiniband("a", 100, 1), infiniband("b", 100, 2)}});
+    hosts.back().ports[0].pkeys = {0x7fff, 0x8001};
+    hosts.back().ports[1].pkeys = {0x8002};
+  }
+  const auto chosen = choose_rails(hosts);
+  ASSERT_TRUE(chosen) << chosen.error().message;
+  EXPECT_EQ(chosen->at(0).at(1).pkey, 0x8001);
+  EXPECT_EQ(chosen->at(0).at(1).pkey_index, 1);
+  EXPECT_EQ(chosen->at(1).at(1).pkey, 0x8002);
+}
+
 TEST(Choice, APortOrAGidIndexThatIsNotThereIsNamed) {
   EXPECT_THAT(refusal({{"n1", {.port = 2}, {infiniband("a", 100)}}}), HasSubstr("--port 2: no port of n1"));
   EXPECT_THAT(refusal({{"n1", {.gid_index = 7}, {infiniband("a", 100)}}}),

@@ -44,15 +44,19 @@ Connector::~Connector() {
 }
 
 Result<> Connector::open() {
-  passive_cq_.reset(ibv_create_cq(shared_->device->context(), 64, nullptr, nullptr, 0));
-  if (passive_cq_ == nullptr)
-    return fail(ErrorCode::exhausted, fmt::format("verbs: no completion queue: {}", std::strerror(errno)));
+  for (const Device* device : shared_->rails) {
+    passive_cqs_.emplace_back(ibv_create_cq(device->context(), 64, nullptr, nullptr, 0));
+    if (passive_cqs_.back() == nullptr)
+      return fail(ErrorCode::exhausted, fmt::format("verbs: no completion queue: {}", std::strerror(errno)));
+    const int fd = device->context()->async_fd;
+    if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) != 0)
+      return fail(ErrorCode::internal, fmt::format("verbs: asynchronous events: {}", std::strerror(errno)));
+  }
+  symptoms_.resize(shared_->rails.size());
+  ports_down_since_.resize(shared_->rails.size());
   wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   if (wake_fd_ < 0)
     return fail(ErrorCode::exhausted, fmt::format("verbs: eventfd: {}", std::strerror(errno)));
-  const int fd = shared_->device->context()->async_fd;
-  if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) != 0)
-    return fail(ErrorCode::internal, fmt::format("verbs: asynchronous events: {}", std::strerror(errno)));
   return {};
 }
 
@@ -71,16 +75,17 @@ VerbsWorker* Connector::find_worker(NodeId node, std::uint16_t index) const {
   return index < workers.size() ? workers[index] : nullptr;
 }
 
-// ---- Ends of queue pairs -----------------------------------------------------------------------
+// ---- Making the two ends of queue pairs ----------------------------------------------------------
 
 Result<LinkRecord> Connector::open_sender(VerbsWorker& worker, SendQueue& queue) {
-  const Device& device = *shared_->device;
+  const Device& device = *shared_->rails[queue.rail];
   if (!queue.qp) {
     const Capabilities& can = device.capabilities();
     queue.prepare(std::bit_floor(can.send_queue_depth));
     LOCH_ASSIGN(queue.qp,
-                QueuePair::create(worker.pd(), {queue.key.transport, worker.send_cq(), passive_cq_.get(),
-                                                nullptr, queue.depth, 1, can.max_inline_bytes}));
+                QueuePair::create(worker.pd(queue.rail), {queue.key.transport, worker.send_cq(queue.rail),
+                                                          passive_cqs_[queue.rail].get(), nullptr,
+                                                          queue.depth, 1, can.max_inline_bytes}));
   }
   senders_[queue.key] = {&worker, &queue};
   queue.forget_requests();
@@ -90,13 +95,14 @@ Result<LinkRecord> Connector::open_sender(VerbsWorker& worker, SendQueue& queue)
 
 Result<QueuePair> Connector::make_receiver(const LinkKey& key) {
   VerbsWorker* worker = find_worker(key.peer, key.peer_worker);
+  ibv_cq* passive_cq = passive_cqs_[shared_->rail_of(key.peer)].get();
   QueuePairSpec spec;
   spec.transport = key.transport;
-  spec.send_cq = passive_cq_.get();
-  spec.recv_cq = worker != nullptr ? worker->receive_cq() : passive_cq_.get();
+  spec.send_cq = passive_cq;
+  spec.recv_cq = worker != nullptr ? worker->receive_cq() : passive_cq;
   spec.srq = worker != nullptr ? worker->shared_receives(key.transport) : nullptr;
   spec.recv_depth = 1;
-  return QueuePair::create(shared_->device->pd(), spec);
+  return QueuePair::create(shared_->device_to(key.peer).pd(), spec);
 }
 
 Result<LinkRecord> Connector::answer(const LinkRecord& sender) {
@@ -116,12 +122,13 @@ Result<LinkRecord> Connector::answer(const LinkRecord& sender) {
   if (!end) {
     LOCH_ASSIGN(end, make_receiver(key));
   }
-  const Device& device = *shared_->device;
+  const std::uint32_t rail = shared_->rail_of(key.peer);
+  const Device& device = *shared_->rails[rail];
   LOCH_TRY(end.restart(device.port()));
   if (worker != nullptr && !worker->sources().add(end.qpn(), {key.node, key.worker}))
     return fail(ErrorCode::exhausted, fmt::format("verbs: too many queue pairs end at worker {} of node {}",
                                                   key.peer_worker, key.peer));
-  LOCH_TRY(end.receive_from(device.port(), peer->record.address, sender,
+  LOCH_TRY(end.receive_from(device.port(), peer->record.addresses[rail], sender,
                             std::min(device.rd_atomic_in(), peer->record.rd_atomic_out)));
   LOCH_TRY(end.make_sender(device.port(), 1));
   receiver.asked = sender;
@@ -130,11 +137,11 @@ Result<LinkRecord> Connector::answer(const LinkRecord& sender) {
 }
 
 Result<> Connector::complete(VerbsWorker& worker, SendQueue& queue, const LinkRecord& receiver) {
-  const Device& device = *shared_->device;
+  const Device& device = *shared_->rails[queue.rail];
   const Peer* peer = shared_->peers.at(queue.key.peer);
   if (peer == nullptr)
     return fail(ErrorCode::unavailable, fmt::format("verbs: node {} is not known", queue.key.peer));
-  LOCH_TRY(queue.qp.receive_from(device.port(), peer->record.address, receiver, 1));
+  LOCH_TRY(queue.qp.receive_from(device.port(), peer->address, receiver, 1));
   LOCH_TRY(queue.qp.make_sender(device.port(),
                                 std::min(device.capabilities().max_rd_atomic, peer->record.rd_atomic_in)));
   ++connects_;
@@ -201,9 +208,10 @@ void Connector::deliver(std::uint32_t from, std::string_view message) {
 }
 
 void Connector::body() {
+  std::vector<pollfd> waits = {{wake_fd_, POLLIN, 0}};
+  for (const Device* device : shared_->rails) waits.push_back({device->context()->async_fd, POLLIN, 0});
   while (!is_stopping_) {
-    pollfd waits[2] = {{wake_fd_, POLLIN, 0}, {shared_->device->context()->async_fd, POLLIN, 0}};
-    (void)poll(waits, 2, look_interval_ms);
+    (void)poll(waits.data(), waits.size(), look_interval_ms);
     std::uint64_t wakes = 0;
     [[maybe_unused]] const ssize_t got = read(wake_fd_, &wakes, sizeof wakes);
     std::vector<std::pair<VerbsWorker*, SendQueue*>> wanted;
@@ -215,7 +223,7 @@ void Connector::body() {
     }
     for (const Incoming& one : incoming) heed(one);
     for (const auto& [worker, queue] : wanted) connect(*worker, *queue);
-    heed_events();
+    for (std::size_t rail = 0; rail < shared_->rails.size(); ++rail) heed_events(rail);
     ask_again();
   }
 }
@@ -312,11 +320,11 @@ void Connector::heed(const Incoming& incoming) {
 
 // ---- Asynchronous events and failed queue pairs ----------------------------------------------------
 
-void Connector::heed_events() {
+void Connector::heed_events(std::size_t rail) {
   ibv_async_event event{};
-  while (ibv_get_async_event(shared_->device->context(), &event) == 0) {
+  while (ibv_get_async_event(shared_->rails[rail]->context(), &event) == 0) {
     ++events_;
-    heed_event(event);
+    heed_event(rail, event);
     const ibv_qp* broken =
         is_of_queue_pair(event.event_type) && effect_of(event.event_type) != EventEffect::none
             ? event.element.qp
@@ -324,45 +332,47 @@ void Connector::heed_events() {
     ibv_ack_async_event(&event);
     if (broken != nullptr) receiving_end_broke(broken);
   }
-  look_at_port();
+  look_at_port(rail);
 }
 
-// Counts the event, and ends the run if the device does not work any more.
-void Connector::heed_event(const ibv_async_event& event) {
-  const Device& device = *shared_->device;
+// Counts an asynchronous event of a rail's device, and ends the run if the device does not work any more.
+void Connector::heed_event(std::size_t rail, const ibv_async_event& event) {
+  const Device& device = *shared_->rails[rail];
   const std::string_view event_is = event_name(event.event_type);
   EventEffect effect = effect_of(event.event_type);
-  // The run uses one port of the device; the failure of another port does not matter.
+  // This rail is one port of the device; the failure of another port does not matter to it.
   if (effect == EventEffect::port_down && event.element.port_num != device.port().number)
     effect = EventEffect::none;
   {
     const std::scoped_lock lock(mutex_);
     ++named_events_[event_is];
-    if (effect >= EventEffect::symptom) ++symptoms_[event_is];
+    if (effect >= EventEffect::symptom) ++symptoms_[rail][event_is];
   }
-  if (effect == EventEffect::port_down && !port_down_since_) port_down_since_ = shared_->now();
+  std::optional<Nanos>& down_since = ports_down_since_[rail];
+  if (effect == EventEffect::port_down && !down_since) down_since = shared_->now();
   if (effect == EventEffect::fatal)
     shared_->fail(fmt::format("verbs: {} has failed: it reports {} (dmesg)", device.name(), event_is));
 }
 
 // Ends the run if the port has been down for more than 5 s (port_patience). Requests survive a shorter time,
 // because the NIC sends them again.
-void Connector::look_at_port() {
-  if (!port_down_since_) return;
-  const Device& device = *shared_->device;
+void Connector::look_at_port(std::size_t rail) {
+  std::optional<Nanos>& down_since = ports_down_since_[rail];
+  if (!down_since) return;
+  const Device& device = *shared_->rails[rail];
   ibv_port_attr state{};
   if (ibv_query_port(device.context(), device.port().number, &state) == 0 && state.state == IBV_PORT_ACTIVE) {
-    port_down_since_.reset();
-  } else if (shared_->now() - *port_down_since_ > port_patience) {
+    down_since.reset();
+  } else if (shared_->now() - *down_since > port_patience) {
     shared_->fail(
         fmt::format("verbs: port {} of {} went down and has not come back within {}: cable, switch?",
                     device.port().number, device.name(), format_duration(port_patience)));
   }
 }
 
-void Connector::add_symptoms(PortHealth& health) const {
+void Connector::add_symptoms(std::size_t rail, PortHealth& health) const {
   const std::scoped_lock lock(mutex_);
-  for (const auto& [event, count] : symptoms_) health.changes[std::string(event)] = {count, false};
+  for (const auto& [event, count] : symptoms_[rail]) health.changes[std::string(event)] = {count, false};
 }
 
 // Called when the receiving end of a queue pair has failed. On RC, the sender learns of the failure from a

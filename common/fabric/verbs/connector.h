@@ -80,8 +80,8 @@ class Connector {
   void await_others(std::uint64_t run, Nanos within);
 
   [[nodiscard]] std::map<std::string, double> counters() const;
-  // Adds to `health` how often the device reported each asynchronous event that points to a failure.
-  void add_symptoms(PortHealth& health) const;
+  // Adds to `health` how often the rail's device reported each asynchronous event that points to a failure.
+  void add_symptoms(std::size_t rail, PortHealth& health) const;
 
  private:
   struct Asking {
@@ -108,9 +108,9 @@ class Connector {
   void refuse(VerbsWorker& worker, SendQueue& queue, const std::string& why);
   void ask_again();
   void heed(const Incoming& incoming);
-  void heed_events();
-  void heed_event(const ibv_async_event& event);
-  void look_at_port();
+  void heed_events(std::size_t rail);
+  void heed_event(std::size_t rail, const ibv_async_event& event);
+  void look_at_port(std::size_t rail);
   void receiving_end_broke(const ibv_qp* qp);
   void reconnect(const LinkKey& key);
   void cut_ends_of(NodeId dead);
@@ -123,7 +123,8 @@ class Connector {
   Shared* shared_;
   Peers* peers_;
   NodeRecord record_;
-  CompletionQueue passive_cq_;  // for queue pairs whose send or receive side has no completions
+  // By rail: a completion queue for queue pairs whose send or receive side has no completions.
+  std::vector<CompletionQueue> passive_cqs_;
   std::vector<std::vector<VerbsWorker*>> workers_;  // by node, then worker index; null: no such worker
   // The receiving ends of queue pairs. The set-up thread uses them before start(), the connector's thread
   // after it.
@@ -142,12 +143,14 @@ class Connector {
   std::thread thread_;
   mutable std::mutex mutex_;
   std::condition_variable fenced_, met_, run_ended_;
-  std::vector<std::pair<VerbsWorker*, SendQueue*>> wanted_;            // guarded by mutex_
-  std::vector<Incoming> incoming_;                                     // guarded by mutex_
-  std::vector<std::uint32_t> fenced_by_;                               // guarded by mutex_
-  std::uint64_t run_of_others_ = 0;                                    // guarded by mutex_
-  std::map<std::string_view, std::uint64_t> symptoms_, named_events_;  // guarded by mutex_
-  std::optional<Nanos> port_down_since_;                               // used by the connector's thread alone
+  std::vector<std::pair<VerbsWorker*, SendQueue*>> wanted_;          // guarded by mutex_
+  std::vector<Incoming> incoming_;                                   // guarded by mutex_
+  std::vector<std::uint32_t> fenced_by_;                             // guarded by mutex_
+  std::uint64_t run_of_others_ = 0;                                  // guarded by mutex_
+  std::vector<std::map<std::string_view, std::uint64_t>> symptoms_;  // by rail; guarded by mutex_
+  std::map<std::string_view, std::uint64_t> named_events_;           // guarded by mutex_
+  // by rail: since when its port is down; used by the connector's thread alone
+  std::vector<std::optional<Nanos>> ports_down_since_;
   std::atomic<std::uint64_t> connects_ = 0, refusals_ = 0, reconnects_ = 0, events_ = 0, bad_messages_ = 0;
 };
 

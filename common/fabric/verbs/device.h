@@ -41,7 +41,8 @@ class Device {
   // If the queue cannot be made, returns null and sets errno.
   [[nodiscard]] CompletionQueue make_private_queue(int entries, ibv_pd* domain) const;
   [[nodiscard]] const Port& port() const { return port_; }
-  // Makes senders wait up to 1 s for a receiver that has no buffer posted because its worker lost its core.
+  // Makes senders wait up to 1 s, that is 6 retries, for a receiver that has no buffer posted because its
+  // worker lost its core.
   // To be called before any queue pair is connected.
   void wait_for_receivers() { port_.not_ready_timer = 28; }  // 28: code of an RNR timer of 164 ms
   // Sets the traffic class of packets; to be called before any queue pair is connected to another process.

@@ -37,6 +37,21 @@ Address address_of(const Json& json) {
   return address;
 }
 
+// A sender on the first rail is its queue pair number, one on another rail is [number, rail].
+Json senders_json(const std::vector<DatagramSender>& senders) {
+  Json list = Json::array();
+  for (const DatagramSender& sender : senders)
+    list.push_back(sender.rail == 0 ? Json(sender.qpn) : Json::array({sender.qpn, sender.rail}));
+  return list;
+}
+
+DatagramSender sender_of(const Json& json) {
+  if (!json.is_array()) return {static_cast<std::uint32_t>(number(json, "ud_also", qpn_most)), 0};
+  if (json.size() != 2) throw Malformed{"ud_also: expected a queue pair number, or that and a rail"};
+  return {static_cast<std::uint32_t>(number(json[0], "ud_also", qpn_most)),
+          static_cast<std::uint8_t>(number(json[1], "ud_also", rails_most - 1))};
+}
+
 Json node_json(const NodeRecord& node) {
   Json regions = Json::array(), workers = Json::array();
   for (const RegionRecord& region : node.regions) {
@@ -45,23 +60,30 @@ Json node_json(const NodeRecord& node) {
   }
   for (const WorkerRecord& worker : node.workers) {
     workers.push_back({{"index", worker.index}, {"ud_qpn", worker.ud_qpn}});
-    if (!worker.ud_also.empty()) workers.back()["ud_also"] = worker.ud_also;
+    if (!worker.ud_also.empty()) workers.back()["ud_also"] = senders_json(worker.ud_also);
   }
-  return {{"node", node.node},
-          {"life", node.incarnation},
-          {"address", address_json(node.address)},
-          {"rd_atomic_in", node.rd_atomic_in},
-          {"rd_atomic_out", node.rd_atomic_out},
-          {"qkey", node.qkey},
-          {"regions", regions},
-          {"workers", workers}};
+  Json json = {{"node", node.node},
+               {"life", node.incarnation},
+               {"address", address_json(node.addresses.at(0))},
+               {"rd_atomic_in", node.rd_atomic_in},
+               {"rd_atomic_out", node.rd_atomic_out},
+               {"qkey", node.qkey},
+               {"regions", regions},
+               {"workers", workers}};
+  for (std::size_t rail = 1; rail < node.addresses.size(); ++rail)
+    json["further_addresses"].push_back(address_json(node.addresses[rail]));
+  return json;
 }
 
 NodeRecord node_of(const Json& json, const Limits& limits) {
   NodeRecord node;
   node.node = node_in(json, "node", limits);
   node.incarnation = static_cast<std::uint32_t>(number_in(json, "life", u32_most));
-  node.address = address_of(member(json, "address"));
+  node.addresses.push_back(address_of(member(json, "address")));
+  if (json.contains("further_addresses")) {
+    for (const Json& address : array_in(json, "further_addresses", rails_most - 1))
+      node.addresses.push_back(address_of(address));
+  }
   node.rd_atomic_in = static_cast<std::uint32_t>(number_in(json, "rd_atomic_in", 255));
   node.rd_atomic_out = static_cast<std::uint32_t>(number_in(json, "rd_atomic_out", 255));
   node.qkey = static_cast<std::uint32_t>(number_in(json, "qkey", u32_most));
@@ -79,8 +101,8 @@ NodeRecord node_of(const Json& json, const Limits& limits) {
                             static_cast<std::uint32_t>(number_in(worker, "ud_qpn", qpn_most)),
                             {}});
     if (!worker.contains("ud_also")) continue;
-    for (const Json& qpn : array_in(worker, "ud_also", ud_lanes_most))
-      node.workers.back().ud_also.push_back(static_cast<std::uint32_t>(number(qpn, "ud_also", qpn_most)));
+    for (const Json& sender : array_in(worker, "ud_also", ud_lanes_most * rails_most))
+      node.workers.back().ud_also.push_back(sender_of(sender));
   }
   return node;
 }

@@ -11,6 +11,7 @@
 
 #include "common/base/result.h"
 #include "common/fabric/fabric.h"
+#include "common/fabric/verbs/choice.h"
 #include "common/fabric/verbs/gid.h"
 
 namespace loch::fabric::verbs {
@@ -34,19 +35,26 @@ struct RegionRecord {
   bool operator==(const RegionRecord&) const = default;
 };
 
-inline constexpr std::size_t ud_lanes_most = 64;  // upper bound of a worker's UD queue pairs
+inline constexpr std::size_t ud_lanes_most = 64;  // upper bound of a worker's UD queue pairs on one rail
+
+// A UD queue pair that only sends.
+struct DatagramSender {
+  std::uint32_t qpn = 0;
+  std::uint8_t rail = 0;  // the rail (the port of its node) that the queue pair uses
+  bool operator==(const DatagramSender&) const = default;
+};
 
 struct WorkerRecord {
   std::uint16_t index = 0;
-  std::uint32_t ud_qpn = 0;            // number of the worker's first UD queue pair, which sends and receives
-  std::vector<std::uint32_t> ud_also;  // numbers of the worker's other UD queue pairs, which only send
+  std::uint32_t ud_qpn = 0;  // number of the worker's first UD queue pair, which sends and receives
+  std::vector<DatagramSender> ud_also;  // the worker's other UD queue pairs
   bool operator==(const WorkerRecord&) const = default;
 };
 
 struct NodeRecord {
   NodeId node = 0;
-  std::uint32_t incarnation = 0;  // how often the node's process was restarted (cluster::Control)
-  Address address;
+  std::uint32_t incarnation = 0;      // how often the node's process was restarted (cluster::Control)
+  std::vector<Address> addresses;     // by rail; at least one
   std::uint32_t rd_atomic_in = 0;     // READs and atomics that a queue pair can answer at a time
   std::uint32_t rd_atomic_out = 0;    // READs and atomics that a queue pair can have outstanding
   std::uint32_t qkey = 0;             // UD QKey that this node proposes, or that its run uses already

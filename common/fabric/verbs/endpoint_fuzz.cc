@@ -26,13 +26,17 @@ void read_node(std::string_view text) {
   const auto node = parse_node(text, limits);
   if (!node) return;
   LOCH_CHECK(node->node < limits.nodes);
-  const std::uint32_t mtu = node->address.mtu_bytes;
-  LOCH_CHECK(mtu >= 256 && mtu <= 4096 && (mtu & (mtu - 1)) == 0);
+  LOCH_CHECK(!node->addresses.empty() && node->addresses.size() <= rails_most);
+  for (const Address& address : node->addresses) {
+    const std::uint32_t mtu = address.mtu_bytes;
+    LOCH_CHECK(mtu >= 256 && mtu <= 4096 && (mtu & (mtu - 1)) == 0);
+  }
   for (const RegionRecord& region : node->regions)
     LOCH_CHECK(region.bytes > 0 && region.address + region.bytes >= region.address);
   for (const WorkerRecord& worker : node->workers) {
     LOCH_CHECK(worker.ud_qpn < beyond_24_bits);
-    for (const std::uint32_t qpn : worker.ud_also) LOCH_CHECK(qpn < beyond_24_bits);
+    for (const DatagramSender& sender : worker.ud_also)
+      LOCH_CHECK(sender.qpn < beyond_24_bits && sender.rail < rails_most);
   }
   LOCH_CHECK(parse_node(to_text(*node), limits) == *node);
 }

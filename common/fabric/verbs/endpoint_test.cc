@@ -14,12 +14,13 @@ NodeRecord example_node() {
   NodeRecord node;
   node.node = 2;
   node.incarnation = 6;
-  node.address = {7, {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8}, true, 4096};
+  node.addresses = {{7, {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8}, true, 4096},
+                    {9, {0xfe, 0x80, 0, 0, 0, 0, 0, 1, 1, 2, 3, 4, 5, 6, 7, 9}, false, 2048}};
   node.rd_atomic_in = 16;
   node.rd_atomic_out = 128;
   node.qkey = 0x12345678;
   node.regions = {{"index", 0x7f0012345000, 4096, 0xdeadbeef}, {"data", 1, 1, 2}};
-  node.workers = {{0, 17, {}}, {5, 0xfffffe, {18, 0xffffff}}};
+  node.workers = {{0, 17, {}}, {5, 0xfffffe, {{18, 0}, {0xffffff, 1}}}};
   return node;
 }
 
@@ -87,6 +88,9 @@ TEST(Endpoint, DamagedNodesAreRefusedByField) {
                                {"\"name\":\"index\"", "\"name\":7", "name"},
                                {"16777214", "16777216", "ud_qpn"},
                                {"16777215", "16777216", "ud_also"},
+                               {"16777215,1", "16777215,8", "ud_also"},
+                               {"16777215,1", "16777215,1,1", "ud_also"},
+                               {"\"mtu\":2048", "\"mtu\":2049", "mtu"},
                                {"{", "", "JSON"}}) {
     std::string text = to_text(example_node());
     const auto at = text.find(damage.from);

@@ -46,7 +46,7 @@ class VerbsFabric final : public Fabric {
  public:
   VerbsFabric(const VerbsConfig& config, Opened opened)
       : config_(config),
-        device_(std::move(opened.device)),
+        rails_(std::move(opened.rails)),
         devices_(std::move(opened.devices)),
         regions_(config.nodes),
         peers_(&shared_),
@@ -57,7 +57,12 @@ class VerbsFabric final : public Fabric {
     // no PAUSE instruction between polls, because a poll of a completion queue takes as long as a PAUSE
     shared_.pauses = false;
     shared_.turns_before_yield = 1024;
-    shared_.device = device_.get();
+    for (const auto& device : rails_) {
+      shared_.rails.push_back(device.get());
+      shared_.swaps_atomic_replies |= device->swaps_atomic_replies();
+    }
+    for (std::uint32_t node = 0; node < config.nodes; ++node)
+      shared_.own_rails.push_back(static_cast<std::uint8_t>(node % rails_.size()));
     shared_.control = config.control;
     shared_.peers = std::vector<std::atomic<const Peer*>>(config.nodes);
     shared_.incarnations = std::vector<std::atomic<std::uint32_t>>(config.nodes);
@@ -142,12 +147,16 @@ class VerbsFabric final : public Fabric {
                                                       const std::vector<LinkRecord>& mine, Nanos within);
   void await_clients();
   [[nodiscard]] LastResort::End end_by_force() const;
-  [[nodiscard]] CounterValues read_counters() const {
-    return read_port_counters(rdma_folder(), device_->name(), device_->port().number);
+  [[nodiscard]] std::vector<CounterValues> read_counters() const {
+    std::vector<CounterValues> by_rail;
+    for (const auto& device : rails_)
+      by_rail.push_back(read_port_counters(rdma_folder(), device->name(), device->port().number));
+    return by_rail;
   }
+  void add_health(std::map<std::string, double>& counters) const;
 
   VerbsConfig config_;
-  std::unique_ptr<Device> device_;
+  std::vector<std::unique_ptr<Device>> rails_;  // the devices that this process uses, by rail
   std::vector<NodeDevice> devices_;
   Shared shared_;
   realtime::Regions<VerbsRegion> regions_;
@@ -160,9 +169,8 @@ class VerbsFabric final : public Fabric {
   std::vector<std::uint32_t> late_;        // nodes whose clients had not ended when the run was given up
   std::vector<std::uint32_t> numa_nodes_;  // by node: the NUMA node of its regions' memory
   double huge_bytes_ = 0, plain_bytes_ = 0, bound_bytes_ = 0;
-  PortHealth health_;  // changes of the port's counters in the last run
-  // the port's counters before and after the last run, as the kernel's files had them
-  CounterValues counters_before_, counters_after_;
+  // by rail: the port's counters before and after the last run, as the kernel's files had them
+  std::vector<CounterValues> counters_before_, counters_after_;
 };
 
 // Destroys each object before the objects that it refers to: receiving ends before the workers' receive
@@ -184,8 +192,13 @@ Result<Region*> VerbsFabric::register_region(NodeId node, const RegionSpec& spec
   if (!memory) return realtime::refuse_region(node, spec, memory.error().code, memory.error().message);
   if (node < numa_nodes_.size() && realtime::prefer_numa_node(*memory, numa_nodes_[node]))
     bound_bytes_ += static_cast<double>(memory->bytes());
-  MemoryRegion registered(ibv_reg_mr(device_->pd(), memory->data(), spec.bytes, access_of(spec)));
-  if (registered == nullptr) {
+  const std::uint32_t own_rail = shared_.rail_of(node);
+  std::vector<MemoryRegion> registered;
+  for (std::uint32_t rail = 0; rail < rails_.size(); ++rail) {
+    // Requests of other nodes come by the node's own rail; by the other rails the node only posts.
+    const int access = rail == own_rail ? access_of(spec) : int{IBV_ACCESS_LOCAL_WRITE};
+    registered.emplace_back(ibv_reg_mr(rails_[rail]->pd(), memory->data(), spec.bytes, access));
+    if (registered.back() != nullptr) continue;
     const int reason = errno;
     return realtime::refuse_region(
         node, spec, ErrorCode::exhausted,
@@ -194,7 +207,7 @@ Result<Region*> VerbsFabric::register_region(NodeId node, const RegionSpec& spec
   }
   (is_huge ? huge_bytes_ : plain_bytes_) += static_cast<double>(memory->bytes());
   return regions_.add(std::make_unique<VerbsRegion>(node, regions_.next_id(node), spec, std::move(*memory),
-                                                    std::move(registered)));
+                                                    std::move(registered), own_rail));
 }
 
 Result<Worker*> VerbsFabric::add_worker(const WorkerSpec& spec) {
@@ -214,9 +227,12 @@ NodeRecord VerbsFabric::record_of(NodeId node) const {
   NodeRecord record;
   record.node = node;
   record.incarnation = config_.control == nullptr ? 0 : config_.control->incarnation(node);
-  record.address = device_->address();
-  record.rd_atomic_in = device_->rd_atomic_in();
-  record.rd_atomic_out = device_->capabilities().max_rd_atomic;
+  for (const auto& device : rails_) {
+    const std::uint32_t most = device->capabilities().max_rd_atomic;
+    record.rd_atomic_out = record.addresses.empty() ? most : std::min(record.rd_atomic_out, most);
+    record.addresses.push_back(device->address());
+  }
+  record.rd_atomic_in = shared_.device_to(node).rd_atomic_in();
   record.qkey = shared_.qkey;
   for (const auto& region : regions_.of(node)) {
     record.regions.push_back(
@@ -226,7 +242,7 @@ NodeRecord VerbsFabric::record_of(NodeId node) const {
     record.workers.push_back({worker->index(), 0, {}});
     if (!shared_.capabilities.ud) continue;
     record.workers.back().ud_qpn = worker_at(worker).datagram_qpn();
-    record.workers.back().ud_also = worker_at(worker).further_datagram_qpns();
+    record.workers.back().ud_also = worker_at(worker).further_datagram_senders();
   }
   return record;
 }
@@ -259,7 +275,8 @@ void VerbsFabric::learn_limits() {
     const NodeRecord& record = peer->record;
     shared_.capabilities.max_rd_atomic =
         std::min({shared_.capabilities.max_rd_atomic, record.rd_atomic_in, record.rd_atomic_out});
-    shared_.capabilities.mtu_bytes = std::min(shared_.capabilities.mtu_bytes, record.address.mtu_bytes);
+    for (const Address& address : record.addresses)
+      shared_.capabilities.mtu_bytes = std::min(shared_.capabilities.mtu_bytes, address.mtu_bytes);
     // The QKey comes from the lowest live node whose process never restarted; a restarted process may not
     // know the run's QKey yet.
     const bool is_better = chooser == nullptr ||
@@ -291,7 +308,9 @@ Result<> VerbsFabric::connect_all(Nanos within) {
   std::size_t workers = 0;
   for (std::uint32_t node = 0; node < config_.nodes; ++node)
     workers += pool_.workers(static_cast<NodeId>(node)).size();
-  if (config_.shares_cores.value_or(workers > realtime::usable_cores())) device_->wait_for_receivers();
+  if (config_.shares_cores.value_or(workers > realtime::usable_cores())) {
+    for (const auto& device : rails_) device->wait_for_receivers();
+  }
   std::vector<LinkRecord> senders, receivers;
   LOCH_TRY(each_worker([&](VerbsWorker& worker) -> Result<> {
     LOCH_TRY(worker.open_datagram(shared_.qkey));
@@ -433,7 +452,7 @@ Result<RunEnd> VerbsFabric::run() {
   if (shared_.has_failed.load()) return fail(ErrorCode::unavailable, shared_.failure_text());
   connector_->begin_run(++runs_);
   const bool shares_cores =
-      config_.shares_cores.value_or(device_->is_software() || pool_.started() > realtime::usable_cores());
+      config_.shares_cores.value_or(shared_.has_software() || pool_.started() > realtime::usable_cores());
   counters_before_ = read_counters();
   std::optional<LastResort> last_resort;
   const RunEnd end = pool_.run(shares_cores, [&] {
@@ -446,7 +465,6 @@ Result<RunEnd> VerbsFabric::run() {
   last_resort.reset();
   if (shared_.has_failed.load()) return fail(ErrorCode::unavailable, shared_.failure_text());
   counters_after_ = read_counters();
-  health_ = compare(counters_before_, counters_after_);
   if (late_.empty()) return end;
   return fail(
       ErrorCode::timed_out,
@@ -454,28 +472,41 @@ Result<RunEnd> VerbsFabric::run() {
                   config_.control == nullptr ? "the run's time" : "those of the others or the run's time"));
 }
 
+// Adds the counters of the ports of all rails, before, after, and what has changed, to those of a node.
+void VerbsFabric::add_health(std::map<std::string, double>& counters) const {
+  for (std::uint32_t rail = 0; rail < rails_.size(); ++rail) {
+    static const CounterValues none;
+    const CounterValues& before = counters_before_.empty() ? none : counters_before_[rail];
+    const CounterValues& after = counters_after_.empty() ? none : counters_after_[rail];
+    PortHealth health = compare(before, after);
+    connector_->add_symptoms(rail, health);
+    const std::string prefix = rail_prefix(rail);
+    for (const auto& [name, value] : to_counters(health)) counters[prefix + name] = value;
+    for (const auto& [name, value] : before)
+      counters[prefix + "port_before." + name] = static_cast<double>(value);
+    for (const auto& [name, value] : after)
+      counters[prefix + "port_after." + name] = static_cast<double>(value);
+  }
+}
+
 FabricReport VerbsFabric::report() const {
   FabricReport report;
   report.nodes.resize(config_.nodes);
-  bool has_told = false;  // the health of the process's port is reported with its first node alone
+  bool has_told = false;  // the health of the process's ports is reported with its first node alone
   for (std::uint32_t node = 0; node < config_.nodes; ++node) {
     NodeReport& of = report.nodes[node];
     of.is_lost = shared_.is_lost(static_cast<NodeId>(node));
     if (!is_local(static_cast<NodeId>(node))) continue;
     of = pool_.report(static_cast<NodeId>(node), "verbs");
-    if (!std::exchange(has_told, true)) {
-      PortHealth health = health_;
-      connector_->add_symptoms(health);
-      of.counters.merge(to_counters(health));
-      for (const auto& [name, value] : counters_before_)
-        of.counters["port_before." + name] = static_cast<double>(value);
-      for (const auto& [name, value] : counters_after_)
-        of.counters["port_after." + name] = static_cast<double>(value);
-    }
+    if (!std::exchange(has_told, true)) add_health(of.counters);
     for (Worker* worker : pool_.workers(static_cast<NodeId>(node))) {
       const WorkerCounters& counts = worker_at(worker).counters();
       of.counters["verbs.doorbells"] += static_cast<double>(counts.doorbells.load());
-      of.counters["verbs.posted"] += static_cast<double>(counts.posted.load());
+      for (std::uint32_t rail = 0; rail < rails_.size(); ++rail) {
+        const auto posted = static_cast<double>(counts.posted[rail].load());
+        of.counters["verbs.posted"] += posted;
+        if (rails_.size() > 1) of.counters[fmt::format("rail{}.verbs.posted", rail)] += posted;
+      }
       of.counters["verbs.parked"] += static_cast<double>(counts.parked.load());
       of.counters["verbs.errors"] += static_cast<double>(counts.errors.load());
       of.counters["verbs.unknown_source"] += static_cast<double>(counts.unknown_source.load());

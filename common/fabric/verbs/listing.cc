@@ -1,6 +1,7 @@
 // Opens every usable port of this host's RDMA devices in turn, and lists what the fabric finds there.
 #include "common/fabric/verbs/listing.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string_view>
 #include <utility>
@@ -73,7 +74,7 @@ void try_port(const HostOffer& host, PortListing& port) {
 
 Listing list_ports(const Wish& wish) {
   const HostOffer mine = offer_of_this_host(wish);
-  Listing listing{.host = mine.host, .ports = {}, .choice = Chosen{}};
+  Listing listing{.host = mine.host, .ports = {}, .rails = {}};
   const DeviceList devices;
   for (const PortOffer& offer : mine.ports) {
     PortListing& port = listing.ports.emplace_back();
@@ -84,20 +85,24 @@ Listing list_ports(const Wish& wish) {
     ask_port(devices, port);
     try_port(mine, port);
   }
-  Result<std::vector<Chosen>> chosen = choose_ports({&mine, 1});
+  Result<std::vector<std::vector<Chosen>>> chosen = choose_rails({&mine, 1});
   if (!chosen) {
-    listing.choice = std::unexpected(std::move(chosen.error()));
+    listing.rails = std::unexpected(std::move(chosen.error()));
     return listing;
   }
-  listing.choice = std::move(chosen->front());
-  for (const PortListing& port : listing.ports) {
+  std::vector<Chosen> rails;
+  for (std::vector<Chosen>& rail : *chosen) {
     // A run would choose this port whether or not it can be opened; if it cannot, the run would fail.
-    const bool is_chosen =
-        port.offer.device == listing.choice->device && port.offer.number == listing.choice->port;
-    if (!is_chosen || port.refusal.empty()) continue;
-    listing.choice = fail(ErrorCode::unavailable, port.refusal);
-    break;
+    const auto port = std::ranges::find_if(listing.ports, [&](const PortListing& each) {
+      return each.offer.device == rail.front().device && each.offer.number == rail.front().port;
+    });
+    if (port != listing.ports.end() && !port->refusal.empty()) {
+      listing.rails = fail(ErrorCode::unavailable, port->refusal);
+      return listing;
+    }
+    rails.push_back(std::move(rail.front()));
   }
+  listing.rails = std::move(rails);
   return listing;
 }
 

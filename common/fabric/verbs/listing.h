@@ -28,7 +28,9 @@ struct PortListing {
 struct Listing {
   std::string host;
   std::vector<PortListing> ports;
-  Result<Chosen> choice;  // what the fabric would choose in a run on this host alone
+  // What the fabric would choose in a run on this host alone: a port for each rail, of which there is at
+  // least one.
+  Result<std::vector<Chosen>> rails;
 };
 
 // Lists every port of every device. Each usable port is opened for a moment, to find out what the device can

@@ -28,7 +28,8 @@ Result<std::vector<std::string>> tell_all(const VerbsConfig& config, std::string
   return control->all_gather(what, mine, config.meet_within);
 }
 
-Result<Chosen> choose_with_others(const VerbsConfig& config, const HostOffer& mine) {
+// Returns this host's port of each rail.
+Result<std::vector<Chosen>> choose_with_others(const VerbsConfig& config, const HostOffer& mine) {
   LOCH_ASSIGN(const std::vector<std::string> texts, tell_all(config, "what hosts offer", to_text(mine)));
   std::vector<HostOffer> hosts;
   std::size_t own = 0;
@@ -38,8 +39,10 @@ Result<Chosen> choose_with_others(const VerbsConfig& config, const HostOffer& mi
     LOCH_ASSIGN(HostOffer offer, parse_offer(texts[rank]));
     hosts.push_back(std::move(offer));
   }
-  LOCH_ASSIGN(std::vector<Chosen> chosen, choose_ports(hosts));
-  return std::move(chosen.at(own));
+  LOCH_ASSIGN(const std::vector<std::vector<Chosen>> rails, choose_rails(hosts));
+  std::vector<Chosen> chosen;
+  for (const std::vector<Chosen>& rail : rails) chosen.push_back(rail.at(own));
+  return chosen;
 }
 
 std::string administered_class(const Chosen& chosen) {
@@ -47,6 +50,24 @@ std::string administered_class(const Chosen& chosen) {
   std::string line;
   std::getline(file, line);
   return line;
+}
+
+NodeDevice describe(const Device& device, const Chosen& chosen, const std::string& host) {
+  const Port& port = device.port();
+  const DevicePlace place = read_device_place(rdma_folder(), chosen.device);
+  return {.host = host,
+          .port = port.number,
+          .gid = chosen.gid ? to_text(chosen.gid->gid) : "",
+          .network = chosen.network,
+          .gigabits = chosen.gigabits,
+          .pkey = chosen.pkey,
+          .service_level = port.service_level,
+          .traffic_class = port.traffic_class,
+          .flow_label = port.flow_label,
+          .firmware = device.firmware(),
+          .driver = place.driver,
+          .numa_node = place.numa_node,
+          .can = device.capabilities()};
 }
 
 }  // namespace
@@ -84,33 +105,21 @@ Capabilities agree(const std::vector<NodeDevice>& devices, bool assumes_order) {
 
 Result<Opened> open_together(const VerbsConfig& config) {
   const HostOffer mine = offer_of_this_host({config.device, config.port, config.gid_index, config.pkey});
-  LOCH_ASSIGN(const Chosen chosen, choose_with_others(config, mine));
+  LOCH_ASSIGN(const std::vector<Chosen> chosen, choose_with_others(config, mine));
   Opened opened;
-  LOCH_ASSIGN(opened.device, Device::open(chosen, config));
-  opened.device->set_traffic_class(choose_traffic_class(config.traffic_class, administered_class(chosen),
-                                                        opened.device->capabilities().link,
-                                                        opened.device->is_software()));
-  const Port& port = opened.device->port();
-  const DevicePlace place = read_device_place(rdma_folder(), chosen.device);
-  const NodeDevice own{.node = static_cast<NodeId>(config.control == nullptr ? 0 : config.control->rank()),
-                       .host = mine.host,
-                       .port = port.number,
-                       .gid = chosen.gid ? to_text(chosen.gid->gid) : "",
-                       .network = chosen.network,
-                       .gigabits = chosen.gigabits,
-                       .pkey = chosen.pkey,
-                       .service_level = port.service_level,
-                       .traffic_class = port.traffic_class,
-                       .flow_label = port.flow_label,
-                       .firmware = opened.device->firmware(),
-                       .driver = place.driver,
-                       .numa_node = place.numa_node,
-                       .can = opened.device->capabilities()};
-  LOCH_ASSIGN(const std::vector<std::string> texts, tell_all(config, "what devices can do", to_text(own)));
-  for (const std::string& text : texts) {
-    if (text.empty()) continue;
-    LOCH_ASSIGN(NodeDevice device, parse_device(text));
-    opened.devices.push_back(std::move(device));
+  for (const Chosen& one : chosen) {
+    LOCH_ASSIGN(std::unique_ptr<Device> device, Device::open(one, config));
+    device->set_traffic_class(choose_traffic_class(config.traffic_class, administered_class(one),
+                                                   device->capabilities().link, device->is_software()));
+    NodeDevice own = describe(*device, one, mine.host);
+    own.node = static_cast<NodeId>(config.control == nullptr ? 0 : config.control->rank());
+    opened.rails.push_back(std::move(device));
+    LOCH_ASSIGN(const std::vector<std::string> texts, tell_all(config, "what devices can do", to_text(own)));
+    for (const std::string& text : texts) {
+      if (text.empty()) continue;
+      LOCH_ASSIGN(NodeDevice other, parse_device(text));
+      opened.devices.push_back(std::move(other));
+    }
   }
   opened.agreed = agree(opened.devices, config.assumes_order);
   return opened;

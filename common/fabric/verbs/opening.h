@@ -1,5 +1,6 @@
-// Opens a process's device in agreement with the other processes of the run: before, all choose a common
-// network; afterwards, they determine the capabilities that all their devices have. Control path.
+// Opens a process's devices in agreement with the other processes of the run: before, all choose a common
+// network for each rail; afterwards, they determine the capabilities that all their devices have. Control
+// path.
 #pragma once
 
 #include <memory>
@@ -14,12 +15,12 @@
 namespace loch::fabric::verbs {
 
 struct Opened {
-  std::unique_ptr<Device> device;
-  std::vector<NodeDevice> devices;  // devices of all live processes, by rank
-  Capabilities agreed;              // capabilities that all devices have
+  std::vector<std::unique_ptr<Device>> rails;  // this process's devices, by rail
+  std::vector<NodeDevice> devices;             // devices of all live processes, by rail, then by rank
+  Capabilities agreed;                         // capabilities that all devices have
 };
 
-// Opens this process's device. A restarted process chooses its device without the other processes, because
+// Opens this process's devices. A restarted process chooses its devices without the other processes, because
 // they are in the middle of their run.
 [[nodiscard]] Result<Opened> open_together(const VerbsConfig& config);
 

@@ -11,15 +11,20 @@
 namespace loch::fabric::verbs {
 
 Result<> Peers::put(NodeRecord record) {
-  const Device& device = *shared_->device;
+  const std::size_t rails = shared_->rails.size();
+  if (record.addresses.size() != rails)
+    return fail(ErrorCode::corrupt, fmt::format("node {} has {} rails and this process {}", record.node,
+                                                record.addresses.size(), rails));
+  const Device& device = shared_->device_to(record.node);
   auto peer = std::make_unique<Peer>();
   peer->record = std::move(record);
-  ibv_ah_attr path = path_to(device.port(), peer->record.address);
+  peer->address = peer->record.addresses[shared_->rail_of(peer->record.node)];
+  ibv_ah_attr path = path_to(device.port(), peer->address);
   Owned<ibv_ah, ibv_destroy_ah> handle(ibv_create_ah(device.pd(), &path));
   if (handle == nullptr) {
-    return fail(ErrorCode::unavailable, fmt::format("verbs: node {} cannot be addressed as {} from {}: {}",
-                                                    peer->record.node, to_text(peer->record.address.gid),
-                                                    to_text(device.address().gid), std::strerror(errno)));
+    return fail(ErrorCode::unavailable,
+                fmt::format("verbs: node {} cannot be addressed as {} from {}: {}", peer->record.node,
+                            to_text(peer->address.gid), to_text(device.address().gid), std::strerror(errno)));
   }
   peer->address_handle = handle.get();
   for (const WorkerRecord& worker : peer->record.workers) {
@@ -37,23 +42,25 @@ Result<> Peers::put(NodeRecord record) {
 }
 
 void Peers::publish_senders() {
-  std::vector<DatagramSources::Sender> senders;
+  std::vector<std::vector<DatagramSources::Sender>> by_rail(shared_->rails.size());
   for (const auto& peer : shared_->peers) {
     if (peer == nullptr) continue;
     const NodeRecord& record = peer.load()->record;
+    const auto add = [&](std::uint32_t rail, std::uint32_t qpn, std::uint16_t worker) {
+      if (rail >= by_rail.size()) return;  // another process named a rail that no process has
+      const Address& address = record.addresses[rail];
+      by_rail[rail].push_back({qpn, address.lid, address.gid, {record.node, worker}});
+    };
     for (const WorkerRecord& worker : record.workers) {
-      DatagramSources::Sender sender{
-          worker.ud_qpn, record.address.lid, record.address.gid, {record.node, worker.index}};
-      senders.push_back(sender);
-      for (const std::uint32_t qpn : worker.ud_also) {
-        sender.qpn = qpn;
-        senders.push_back(sender);
-      }
+      add(shared_->rail_of(record.node), worker.ud_qpn, worker.index);
+      for (const DatagramSender& sender : worker.ud_also) add(sender.rail, sender.qpn, worker.index);
     }
   }
-  senders_.push_back(std::make_unique<DatagramSources>());
-  senders_.back()->set(std::move(senders));
-  shared_->datagram_sources.store(senders_.back().get(), std::memory_order_release);
+  for (std::size_t rail = 0; rail < by_rail.size(); ++rail) {
+    senders_.push_back(std::make_unique<DatagramSources>());
+    senders_.back()->set(std::move(by_rail[rail]));
+    shared_->datagram_sources[rail].store(senders_.back().get(), std::memory_order_release);
+  }
 }
 
 }  // namespace loch::fabric::verbs

@@ -19,7 +19,8 @@ class Peers {
   explicit Peers(Shared* shared) : shared_(shared) {}
   // Adds or replaces the record of a node, whose addresses and regions are used from now on.
   [[nodiscard]] Result<> put(NodeRecord record);
-  // Publishes a new table of the UD queue pairs that may send to this process. Called after put().
+  // Publishes, for each rail, a new table of the UD queue pairs that may send to this process. Called after
+  // put().
   void publish_senders();
 
  private:

@@ -64,8 +64,8 @@ void set_straight_opcode(ibv_send_wr& out, Verb verb) {
               &words[static_cast<std::size_t>(verb)], 8);
 }
 
-// The request's peer if it is for the peer's worker 0, else a number above every peer's: the two fields as
-// one word.
+// The fields `peer` and `peer_worker` of the request, read as one word: equal to the peer's number if the
+// request is for that peer's worker 0, else larger than any peer's number.
 [[nodiscard]] std::uint32_t peer_if_worker_0(const WorkRequest& request) {
   static_assert(offsetof(WorkRequest, peer_worker) == offsetof(WorkRequest, peer) + 2 &&
                 sizeof(WorkRequest::peer) == 2 && std::endian::native == std::endian::little);
@@ -129,14 +129,14 @@ bool VerbsWorker::has_datagram_worker(const WorkRequest& request) const {
 // Whether the device writes the old word of an atomic to the request's local slice. It does not if there is
 // no slice, or if the device reverses the word's bytes, which this worker then corrects.
 bool VerbsWorker::lands_in_place(const WorkRequest& request) const {
-  return request.local.region != nullptr && !shared_->device->swaps_atomic_replies();
+  return request.local.region != nullptr && !shared_->device_to(request.peer).swaps_atomic_replies();
 }
 
 SendQueue& VerbsWorker::queue_of(const WorkRequest& request) {
   if (request.transport == Transport::ud) {
-    LOCH_CHECK(request.lane < datagram_lanes_.size(), "UD lane {} of {}", request.lane,
-               datagram_lanes_.size());
-    return *datagram_lanes_[request.lane];
+    const std::vector<SendQueue*>& lanes = rails_[shared_->rail_of(request.peer)].datagram_lanes;
+    LOCH_CHECK(request.lane < lanes.size(), "UD lane {} of {}", request.lane, lanes.size());
+    return *lanes[request.lane];
   }
   const auto& queues =
       request.transport == Transport::rc ? links_[request.peer].queues : unreliable_[request.peer];
@@ -247,7 +247,7 @@ std::uintptr_t VerbsWorker::keep_inline(const std::byte* data, std::uint32_t byt
 }
 
 // Appends `staged`, which is *next_staged_, to the chain that the queue pair's next doorbell gives to the
-// device. The chain's last request gets its null pointer when the doorbell is rung.
+// device. `next` of the chain's last request is set to null only when the doorbell is rung.
 [[gnu::always_inline]] inline void VerbsWorker::take_into(SendQueue& queue, Staged& staged) {
   queue.last_staged->next = &staged.request;
   queue.last_staged = &staged.request;
@@ -260,7 +260,7 @@ std::uintptr_t VerbsWorker::keep_inline(const std::byte* data, std::uint32_t byt
   next_staged_ = &staged + 1;
 }
 
-// Sets how many requests, and how many RECVs, are staged at most until the doorbell is rung.
+// Sets how many requests, and how many RECVs, may wait for a doorbell before it is rung.
 void VerbsWorker::set_most_staged(std::uint32_t most) {
   most_staged_ = most;
   ring_at_ = staging_.data() + most;
@@ -280,13 +280,14 @@ void VerbsWorker::stage(SendQueue& queue, WorkRequest& request, bool is_detached
   out.num_sge = 1;
   if (is_word && !lands_in_place(request)) [[unlikely]] {
     slot.landing = take_landing_word(!is_detached);
-    slice = {reinterpret_cast<std::uintptr_t>(&landing_[slot.landing]), 8, landing_memory_->lkey};
+    slice = {reinterpret_cast<std::uintptr_t>(&landing_[slot.landing]), 8,
+             landing_memories_[queue.rail]->lkey};
   } else if (request.length != 0 || is_word) {
     const std::byte* given = inline_data != nullptr ? inline_data : request.local.data();
     const std::uintptr_t data =
         request.is_inline ? keep_inline(given, request.length) : reinterpret_cast<std::uintptr_t>(given);
     slice = {data, is_word ? 8 : request.length,
-             static_cast<const VerbsRegion*>(request.local.region)->lkey()};
+             static_cast<const VerbsRegion*>(request.local.region)->lkey(queue.rail)};
   } else {
     out.num_sge = 0;
   }
@@ -302,7 +303,7 @@ void VerbsWorker::ring_doorbell(SendQueue& queue) {
   ibv_send_wr* const first = queue.before_staged.next;
   const int reason = ibv_post_send(queue.qp.get(), first, &bad);
   count(counters_.doorbells, 1);
-  count(counters_.posted, queue.posted - queue.rung);
+  count(counters_.posted[queue.rail], queue.posted - queue.rung);
   queue.before_staged.next = nullptr;
   queue.last_staged = &queue.before_staged;
   if (reason == 0) [[likely]] {
@@ -359,7 +360,7 @@ void VerbsWorker::refuse_staged(SendQueue& queue, const ibv_send_wr* bad) {
     return nullptr;
   for (SendQueue* queue : is_reliable ? links_[request.peer].queues : unreliable_[request.peer]) {
     if (queue->key.peer_worker != request.peer_worker || queue->key.lane != request.lane) continue;
-    // In the state `ready` the peer is known, so it is not checked.
+    // A queue pair in the state `ready` is connected, so its peer is known and need not be checked.
     return queue->is_free(queue->posted) ? queue : nullptr;
   }
   return nullptr;
@@ -381,7 +382,7 @@ void VerbsWorker::refuse_staged(SendQueue& queue, const ibv_send_wr* bad) {
   std::uintptr_t data = region.address() + request.local.offset;
   if (request.is_inline) [[unlikely]]
     data = keep_inline(reinterpret_cast<const std::byte*>(data), request.length);
-  next_staged_->slice = {data, request.length, region.lkey()};
+  next_staged_->slice = {data, request.length, region.lkey(queue.rail)};
   const Peer& peer = *shared_->peers[request.peer].load(std::memory_order_acquire);
   out.wr.rdma.remote_addr = address_of(peer, request);
   out.wr.rdma.rkey = request.remote.rkey;
@@ -389,10 +390,10 @@ void VerbsWorker::refuse_staged(SendQueue& queue, const ibv_send_wr* bad) {
   if (next_staged_ >= ring_at_) ring_doorbells();
 }
 
-// Stages the most frequent kind of request (a READ or WRITE for which is_straight() holds) if it goes to
-// worker 0 of a connected peer and its send queue has room. Returns false if it did nothing, so that submit()
-// has to stage the request. The caller rings the doorbell as its last action, so that it need not save
-// registers across that call.
+// Stages (adds to the next doorbell's chain) a READ or WRITE for which is_straight() holds, the most frequent
+// kind of request, if it goes to worker 0 of a connected peer and its send queue has room. Returns false if
+// it did nothing, so that submit() has to stage the request. The caller rings the doorbell as its last
+// action, so that it need not save registers across that call.
 [[gnu::always_inline]] inline bool VerbsWorker::stage_straight(WorkRequest& request, bool is_detached) {
   const std::uint32_t to = peer_if_worker_0(request);
   if (!is_straight(request, is_detached) || to >= nodes_ || request.local.region == nullptr ||
@@ -413,8 +414,8 @@ void VerbsWorker::refuse_staged(SendQueue& queue, const ibv_send_wr* bad) {
   // it is known, so that few registers are in use at a time.
   Staged& staged = *next_staged_;
   ibv_send_wr& out = staged.request;
-  staged.slice = {region.address() + begin, length, region.lkey()};
-  // In the state `ready` the peer is known, so it is not checked.
+  staged.slice = {region.address() + begin, length, region.lkey(queue.rail)};
+  // The queue pair is in the state `ready`, that is connected, so its peer is known and need not be checked.
   const Peer& peer = *peers_[to].load(std::memory_order_acquire);
   if (request.remote.id >= peer.regions) [[unlikely]]
     return false;
@@ -486,7 +487,7 @@ void VerbsWorker::post_reversed(const WorkRequest& request) {
 }
 
 void VerbsWorker::do_post_detached(const WorkRequest& request) {
-  if (is_atomic(request.verb) && request.local.region != nullptr && shared_->device->swaps_atomic_replies())
+  if (is_atomic(request.verb) && request.local.region != nullptr && shared_->swaps_atomic_replies)
     return post_reversed(request);
   // The cast is safe: submit() only reads a request of post_detached(), and copies it if it must wait.
   auto& only_read = const_cast<WorkRequest&>(request);

@@ -42,17 +42,18 @@ struct alignas(32) SendSlot {
   WorkRequest* request = nullptr;  // null if no completion is to be reported
   SendQueue* queue = nullptr;
   std::uint32_t number = 0;  // the request's sequence number on its queue pair
-  // Index of the worker's landing word to which the device writes the old word of an atomic. 0 if nobody
-  // needs the old word, or if the device writes it to the request's own local buffer.
+  // Index in VerbsWorker::landing_ of the word to which the device writes the old word of an atomic. 0 if
+  // nobody needs the old word, or if the device writes it to the request's own local buffer.
   std::uint32_t landing = 0;
 };
 
 struct SendQueue {
   SendQueue() = default;
-  SendQueue(const SendQueue&) = delete;  // last_staged may point into it
+  SendQueue(const SendQueue&) = delete;  // not copied, because last_staged may point into the object
   enum class State : std::uint8_t { connecting, ready, failed, broken, refused };
 
-  LinkKey key;  // of a UD queue pair only `transport` is set
+  LinkKey key;             // of a UD queue pair only `transport` is set
+  std::uint32_t rail = 0;  // the rail by which the queue pair sends
   std::atomic<State> state = State::connecting;
 
   std::uint32_t incarnation = 0;  // incarnation of the peer that the queue pair is connected to
@@ -60,20 +61,20 @@ struct SendQueue {
   bool is_cut = false;
 
   // True: the queue pair was cut while its send queue was full, so that the signaled request whose completion
-  // retires all others is still to be posted.
+  // frees the entries of all requests before it is still to be posted.
   bool needs_marker = false;
 
   QueuePair qp;
   std::uint32_t depth = 0;  // capacity in requests, a power of two
   std::uint32_t mask = 0;   // depth - 1
   // Sequence numbers of requests. The requests from `retired` to `posted` - 1 are outstanding; those of them
-  // from `rung` on are staged and not yet given to the device. Request s uses slot s % depth.
+  // from `rung` on wait for the doorbell that gives them to the device. Request s uses slot s % depth.
   std::uint32_t posted = 0, rung = 0, retired = 0;
-  // The oldest request may be retired by VerbsWorker::retire(), without any further check, unless `retired`
-  // has reached this number. It is `rung`, but `retired` while needs_marker is set.
+  // VerbsWorker::retire() may retire the oldest request without any further check, unless `retired` has
+  // reached this number. The number equals `rung`, or `retired` while needs_marker is set.
   std::uint32_t end_plain = 0;
-  // at least the number of requests since the last signaled one: one that stage_straight() stages as signaled
-  // does not reset it
+  // upper bound of the number of requests since the last signaled one: stage_straight() does not reset it
+  // when it stages a signaled request
   std::uint32_t since_signaled = 0;
   std::vector<SendSlot> slots;
 
@@ -101,8 +102,9 @@ struct SendQueue {
     is_cut = needs_marker = false;
   }
   [[nodiscard]] SendSlot& slot_of(std::uint32_t number_of_request) { return slots[number_of_request & mask]; }
-  // The slot of the next request, whose sequence number is `number`, which is `posted` (the caller mostly has
-  // it at hand). `told`: the request whose completion is to be reported, or null.
+  // Takes the slot of the next request. `number` is the request's sequence number; it has to equal `posted`,
+  // of which callers mostly have a copy in a register. `told`: the request whose completion is to be
+  // reported, or null.
   [[nodiscard]] SendSlot& take_slot(std::uint32_t number, WorkRequest* told) {
     SendSlot& slot = slot_of(number);
     slot.request = told;
@@ -113,7 +115,8 @@ struct SendQueue {
   [[nodiscard]] bool has_staged() const { return last_staged != &before_staged; }
   [[nodiscard]] std::uint32_t outstanding() const { return posted - retired; }
   [[nodiscard]] bool has_room() const { return outstanding() < depth; }
-  // Whether a request with the sequence number `number`, which is `posted`, can be staged at once.
+  // Whether the next request can be added to the next doorbell's chain at once. `number` is its sequence
+  // number, which has to equal `posted`.
   [[nodiscard]] bool is_free(std::uint32_t number) const {
     return state.load(std::memory_order_acquire) == State::ready && first_parked == nullptr &&
            number - retired < depth;

@@ -21,8 +21,8 @@ constexpr Nanos silence_most(Nanos request_lifetime) {
 class Silence {
  public:
   explicit Silence(Nanos most) : most_(most) {}
-  // Measures the silence; to be called when completions are owed and a poll found none. `now` gives the time
-  // in ns. Returns whether the silence has lasted too long.
+  // Measures the silence (the time without a completion); to be called when requests await their completions
+  // and a poll found none. `now` gives the time in ns. Returns whether the silence has lasted too long.
   template <typename Now>
   [[nodiscard]] bool is_over(Now now) {
     if (++polls_ % polls_per_look != 0) return false;

@@ -1,4 +1,4 @@
-// Tests of how the silence of a NIC that owes completions is measured.
+// Tests how the time is measured for which a NIC gives no completion although requests are outstanding.
 #include "common/fabric/verbs/silence.h"
 
 #include <gtest/gtest.h>

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -61,6 +62,9 @@ VerbsWorker::VerbsWorker(const WorkerSpec& spec, std::uint64_t seed, Shared* sha
       nodes_(static_cast<std::uint32_t>(shared->peers.size())),
       has_control_(shared->control != nullptr),
       peers_(shared->peers.data()),
+      rails_(shared->rails.size()),
+      own_rail_(shared->rail_of(spec.node)),
+      has_further_rails_(shared->rails.size() > 1),
       links_(shared->peers.size()),
       reach_(shared->peers.size()),
       straight_(shared->peers.size(), &no_queue_),
@@ -77,13 +81,11 @@ VerbsWorker::VerbsWorker(const WorkerSpec& spec, std::uint64_t seed, Shared* sha
 VerbsWorker::~VerbsWorker() = default;
 
 Result<> VerbsWorker::open() {
-  const Device& device = *shared_->device;
+  const Device& device = *shared_->rails[own_rail_];
   const Capabilities& can = device.capabilities();
-  domain_ = device.make_worker_domain();
-  const int sends = std::min(most_completions, device.most_completions());
-  send_cq_ = device.make_private_queue(sends, domain_.domain.get());
-  if (send_cq_ == nullptr) return no_completion_queue(sends);
-  most_outstanding_ = static_cast<std::uint32_t>(send_cq_->cqe);
+  most_outstanding_ = std::numeric_limits<std::uint32_t>::max();
+  for (std::uint32_t rail = 0; rail < rails_.size(); ++rail) LOCH_TRY(open_rail(rail));
+  first_send_cq_ = send_cq(0);
   const int receives_most = std::min(static_cast<int>(3 * can.recv_queue_depth), device.most_completions());
   receive_cq_.reset(ibv_create_cq(device.context(), receives_most, nullptr, nullptr, 0));
   if (receive_cq_ == nullptr) return no_completion_queue(receives_most);
@@ -95,20 +97,34 @@ Result<> VerbsWorker::open() {
   }
   if (spec().receives_rc) LOCH_TRY(open_receives(Transport::rc));
   if (spec().receives_uc && can.uc) LOCH_TRY(open_receives(Transport::uc));
-  if (can.atomic_scope != AtomicScope::none) LOCH_TRY(open_landing());
-  if (!can.ud) return {};
-  LOCH_TRY(open_datagram_lane(datagram_, can.recv_queue_depth));
-  for (std::uint32_t lane = 1; lane < spec().ud_lanes; ++lane) {
-    auto made = std::make_unique<SendQueue>();
-    LOCH_TRY(open_datagram_lane(*made, 0));
-    queues_.push_back(std::move(made));
+  if (shared_->capabilities.atomic_scope != AtomicScope::none) LOCH_TRY(open_landing());
+  if (!shared_->capabilities.ud) return {};
+  LOCH_TRY(open_datagram_lane(datagram_, own_rail_, can.recv_queue_depth));
+  for (std::uint32_t rail = 0; rail < rails_.size(); ++rail) {
+    for (std::uint32_t lane = rail == own_rail_ ? 1 : 0; lane < std::max(spec().ud_lanes, 1u); ++lane) {
+      auto made = std::make_unique<SendQueue>();
+      LOCH_TRY(open_datagram_lane(*made, rail, 0));
+      queues_.push_back(std::move(made));
+    }
   }
+  return {};
+}
+
+// Creates the completion queue of the requests that this worker posts by one rail.
+Result<> VerbsWorker::open_rail(std::uint32_t rail) {
+  const Device& device = *shared_->rails[rail];
+  Rail& made = rails_[rail];
+  made.domain = device.make_worker_domain();
+  const int sends = std::min(most_completions, device.most_completions());
+  made.send_cq = device.make_private_queue(sends, made.domain.domain.get());
+  if (made.send_cq == nullptr) return no_completion_queue(sends);
+  most_outstanding_ = std::min(most_outstanding_, static_cast<std::uint32_t>(made.send_cq->cqe));
   return {};
 }
 
 // Creates the shared receive queue of all queue pairs of the transport that end at this worker.
 Result<> VerbsWorker::open_receives(Transport transport) {
-  const Device& device = *shared_->device;
+  const Device& device = *shared_->rails[own_rail_];
   ibv_srq_init_attr attributes{};
   attributes.attr.max_wr = device.capabilities().recv_queue_depth;
   attributes.attr.max_sge = 1;
@@ -125,13 +141,16 @@ Result<> VerbsWorker::open_landing() {
   landing_.resize(std::size_t{most_outstanding_} + 1);
   free_landing_.reserve(most_outstanding_);
   for (std::uint32_t word = most_outstanding_; word != 0; --word) free_landing_.push_back(word);
-  landing_memory_.reset(ibv_reg_mr(shared_->device->pd(), landing_.data(),
-                                   landing_.size() * sizeof(std::uint64_t),
-                                   static_cast<int>(IBV_ACCESS_LOCAL_WRITE)));
-  if (landing_memory_ != nullptr) return {};
-  return fail(
-      ErrorCode::exhausted,
-      fmt::format("verbs: cannot register memory: {} (memlock limit: ./loch doctor)", std::strerror(errno)));
+  for (const Device* device : shared_->rails) {
+    landing_memories_.emplace_back(ibv_reg_mr(device->pd(), landing_.data(),
+                                              landing_.size() * sizeof(std::uint64_t),
+                                              static_cast<int>(IBV_ACCESS_LOCAL_WRITE)));
+    if (landing_memories_.back() != nullptr) continue;
+    return fail(ErrorCode::exhausted,
+                fmt::format("verbs: cannot register memory: {} (memlock limit: ./loch doctor)",
+                            std::strerror(errno)));
+  }
+  return {};
 }
 
 std::uint32_t VerbsWorker::take_landing_word(bool is_heard) {
@@ -147,14 +166,17 @@ void VerbsWorker::free_landing_word(SendSlot& slot) {
   if (slot.landing != 0) free_landing_.push_back(std::exchange(slot.landing, 0));
 }
 
-Result<> VerbsWorker::open_datagram_lane(SendQueue& lane, std::uint32_t receive_depth) {
-  const Device& device = *shared_->device;
-  const Capabilities& can = device.capabilities();
+Result<> VerbsWorker::open_datagram_lane(SendQueue& lane, std::uint32_t rail, std::uint32_t receive_depth) {
+  const Capabilities& can = shared_->rails[rail]->capabilities();
   lane.key.transport = Transport::ud;
+  lane.rail = rail;
   lane.prepare(std::bit_floor(can.send_queue_depth));
-  LOCH_ASSIGN(lane.qp, QueuePair::create(pd(), {Transport::ud, send_cq_.get(), receive_cq_.get(), nullptr,
-                                                lane.depth, receive_depth, can.max_inline_bytes}));
-  datagram_lanes_.push_back(&lane);
+  // A queue pair of another rail than the node's own receives nothing, but needs a completion queue of its
+  // device.
+  ibv_cq* receives = rail == own_rail_ ? receive_cq_.get() : send_cq(rail);
+  LOCH_ASSIGN(lane.qp, QueuePair::create(pd(rail), {Transport::ud, send_cq(rail), receives, nullptr,
+                                                    lane.depth, receive_depth, can.max_inline_bytes}));
+  rails_[rail].datagram_lanes.push_back(&lane);
   return {};
 }
 
@@ -162,22 +184,27 @@ Result<> VerbsWorker::open_datagram_lane(SendQueue& lane, std::uint32_t receive_
 // kernel counts each use of a file, which costs time; so this thread gets a file table of its own. If the
 // kernel refuses that, doorbells are slower, but still work.
 void VerbsWorker::enter_thread() {
-  if (shared_->device->is_software()) (void)unshare(CLONE_FILES);
+  if (shared_->has_software()) (void)unshare(CLONE_FILES);
   set_most_staged(batch);
 }
 
 Result<> VerbsWorker::open_datagram(std::uint32_t qkey) {
-  for (SendQueue* lane : datagram_lanes_) {
-    LOCH_TRY(lane->qp.make_datagram(shared_->device->port(), qkey));
-    lane->state = SendQueue::State::ready;
+  for (const Rail& rail : rails_) {
+    for (SendQueue* lane : rail.datagram_lanes) {
+      LOCH_TRY(lane->qp.make_datagram(shared_->rails[lane->rail]->port(), qkey));
+      lane->state = SendQueue::State::ready;
+    }
   }
   return {};
 }
 
-std::vector<std::uint32_t> VerbsWorker::further_datagram_qpns() const {
-  std::vector<std::uint32_t> all;
-  for (std::size_t lane = 1; lane < datagram_lanes_.size(); ++lane)
-    all.push_back(datagram_lanes_[lane]->qp.qpn());
+std::vector<DatagramSender> VerbsWorker::further_datagram_senders() const {
+  std::vector<DatagramSender> all;
+  for (const Rail& rail : rails_) {
+    for (const SendQueue* lane : rail.datagram_lanes) {
+      if (lane != &datagram_) all.push_back({lane->qp.qpn(), static_cast<std::uint8_t>(lane->rail)});
+    }
+  }
   return all;
 }
 
@@ -189,6 +216,7 @@ SendQueue& VerbsWorker::queue(const LinkKey& key) {
   queues_.push_back(std::make_unique<SendQueue>());
   SendQueue& made = *queues_.back();
   made.key = key;
+  made.rail = shared_->rail_of(key.peer);
   queues.push_back(&made);
   if (key.transport == Transport::rc && key.lane == 0 && key.peer_worker == 0) straight_[key.peer] = &made;
   return made;
@@ -227,7 +255,7 @@ void VerbsWorker::post_recv(Transport transport, LocalSlice buffer, std::uint32_
   staged.request.wr_id = receive_id(transport, slot);
   staged.request.next = nullptr;
   staged.slice = {reinterpret_cast<std::uintptr_t>(buffer.data()), length,
-                  static_cast<const VerbsRegion*>(buffer.region)->lkey()};
+                  static_cast<const VerbsRegion*>(buffer.region)->lkey(own_rail_)};
   (receives.first_staged == nullptr ? receives.first_staged : receives.last_staged->next) = &staged.request;
   receives.last_staged = &staged.request;
   ++posted_receives_;
@@ -258,7 +286,7 @@ void VerbsWorker::arrive(const ibv_wc& wc) {
   const auto* start = posted.buffer.data();
   std::optional<Source> source;
   if (transport == Transport::ud) {
-    const DatagramSources* senders = shared_->datagram_sources.load(std::memory_order_acquire);
+    const DatagramSources* senders = shared_->datagram_sources[own_rail_].load(std::memory_order_acquire);
     if (wc.status == IBV_WC_SUCCESS && senders != nullptr)
       source = senders->find(wc.src_qp, wc.slid, (wc.wc_flags & IBV_WC_GRH) != 0 ? start : nullptr);
   } else {
@@ -314,7 +342,7 @@ void VerbsWorker::take_old_word(const SendSlot& slot, WorkRequest& request) {
     return;
   }
   request.result = load_word(reinterpret_cast<const std::byte*>(&landing_[slot.landing]));
-  if (shared_->device->swaps_atomic_replies()) request.result = std::byteswap(request.result);
+  if (shared_->device_to(request.peer).swaps_atomic_replies()) request.result = std::byteswap(request.result);
   if (request.local.region != nullptr) store_word_release(request.local.data(), request.result);
 }
 
@@ -335,7 +363,7 @@ void VerbsWorker::retire_silent(SendQueue& queue, std::uint32_t count) {
   const SendSlot& slot = *reinterpret_cast<const SendSlot*>(wc.wr_id);
   SendQueue& queue = *slot.queue;
   WorkRequest* const request = slot.request;
-  // Of the verbs that complete, only the atomics have this bit.
+  // In the numbers of the enum Verb, of the verbs that complete only the atomics have this bit.
   constexpr unsigned atomic_bit = 2;
   static_assert(((static_cast<unsigned>(Verb::read) | static_cast<unsigned>(Verb::write) |
                   static_cast<unsigned>(Verb::send)) &
@@ -382,11 +410,26 @@ void VerbsWorker::retire_any(const ibv_wc& wc) {
   request->sink->fn(request->sink, *request);
 }
 
-bool VerbsWorker::poll_sends() {
-  const int count = ibv_poll_cq(send_cq_.get(), static_cast<int>(batch), completed_.data());
+// Retires the requests whose completions are in the queue, at most as many as one poll takes; returns how
+// many completions there were.
+[[gnu::always_inline]] inline std::uint32_t VerbsWorker::poll_completions(ibv_cq* cq) {
+  const int count = ibv_poll_cq(cq, static_cast<int>(batch), completed_.data());
   if (count < 0) give_up("a send completion queue is gone");
   for (int i = 0; i < count; ++i) retire(completed_[static_cast<std::size_t>(i)]);
-  if (count != 0) {
+  return static_cast<std::uint32_t>(count);
+}
+
+// Returns whether a rail but the first had a completion.
+[[gnu::noinline]] bool VerbsWorker::poll_further_rails() {
+  std::uint32_t count = 0;
+  for (std::uint32_t rail = 1; rail < rails_.size(); ++rail) count += poll_completions(send_cq(rail));
+  return count != 0;
+}
+
+bool VerbsWorker::poll_sends() {
+  const std::uint32_t count = poll_completions(first_send_cq_);
+  const bool has_more = has_further_rails_ && poll_further_rails();
+  if (count != 0 || has_more) {
     silence_.end();
     return true;
   }
@@ -400,14 +443,18 @@ bool VerbsWorker::poll_sends() {
 void VerbsWorker::report_silence() {
   if (shared_->has_failed.load(std::memory_order_relaxed)) return;
   std::set<NodeId> peers;
+  std::set<std::string> devices;
   for (const auto& queue : queues_) {
-    if (queue != nullptr && queue->outstanding() != 0) peers.insert(queue->key.peer);
+    if (queue == nullptr || queue->outstanding() == 0) continue;
+    if (queue->key.transport != Transport::ud) peers.insert(queue->key.peer);
+    devices.insert(shared_->rails[queue->rail]->name());
   }
+  if (datagram_.outstanding() != 0) devices.insert(shared_->rails[own_rail_]->name());
   shared_->fail(
       fmt::format("verbs: {} gives no completion of {} requests of worker \"{}\" of node {} to node {} for "
                   "{}: the device "
                   "or its driver hangs (dmesg, ./loch doctor)",
-                  shared_->device->name(), outstanding_, spec().name, node(), fmt::join(peers, ", "),
+                  fmt::join(devices, ", "), outstanding_, spec().name, node(), fmt::join(peers, ", "),
                   format_duration(silence_most(shared_->capabilities.request_lifetime))));
 }
 
@@ -449,7 +496,8 @@ void VerbsWorker::leave(SendQueue& queue) {
 }
 
 void VerbsWorker::cut(SendQueue& queue) {
-  // if the device refuses a staged request, ring_doorbell() cuts the queue pair too
+  // ring_doorbell() itself cuts the queue pair if the device refuses one of the requests that wait for the
+  // doorbell
   if (queue.has_staged()) ring_doorbell(queue);
   if (queue.state != SendQueue::State::ready) return;
   mark_failed(queue);

@@ -8,6 +8,7 @@
 
 #include <infiniband/verbs.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -33,32 +34,40 @@ class Connector;
 
 class VerbsRegion final : public Region {
  public:
+  // `memories`: the region as it is registered with the device of each rail. Requests of other nodes come by
+  // `home`, the node's own rail.
   VerbsRegion(NodeId node, std::uint32_t id, const RegionSpec& spec, realtime::Mapping pages,
-              MemoryRegion memory)
+              std::vector<MemoryRegion> memories, std::uint32_t home)
       : Region(node, id, spec.name, pages.data(), spec.bytes, Elision{}),
         pages_(std::move(pages)),
-        memory_(std::move(memory)),
+        memories_(std::move(memories)),
         address_(reinterpret_cast<std::uintptr_t>(pages_.data())),
-        lkey_(memory_->lkey) {}
+        rkey_(memories_.at(home)->rkey) {
+    for (std::size_t rail = 0; rail < memories_.size(); ++rail) lkeys_.at(rail) = memories_[rail]->lkey;
+  }
   [[nodiscard]] std::uintptr_t address() const { return address_; }  // of the region's first byte
-  [[nodiscard]] std::uint32_t lkey() const { return lkey_; }
-  [[nodiscard]] std::uint32_t rkey() const { return memory_->rkey; }
+  // The key of local memory in requests that are posted by the given rail.
+  [[nodiscard]] std::uint32_t lkey(std::uint32_t rail) const { return lkeys_[rail]; }
+  [[nodiscard]] std::uint32_t rkey() const { return rkey_; }
 
  private:
   realtime::Mapping pages_;
   // declared after pages_, so that the region is deregistered before the pages are unmapped
-  MemoryRegion memory_;
+  std::vector<MemoryRegion> memories_;
   std::uintptr_t address_;
-  std::uint32_t lkey_;
+  std::array<std::uint32_t, rails_most> lkeys_{};
+  std::uint32_t rkey_;
 };
 
 // A peer node's addresses and regions, as a requester uses them. Immutable: when the node restarts, a new
 // object replaces this one.
 struct Peer {
   NodeRecord record;
+  Address address;                   // of the node's own rail, by which it is reached
   ibv_ah* address_handle = nullptr;  // for UD requests to this node
   std::uint64_t regions = 0;         // number of the node's regions
-  // by region id: address of the region's first byte. No vector, whose size takes a subtraction and a shift.
+  // Addresses of the regions' first bytes, by region id. Not a vector, because the check of an id against a
+  // vector's size() takes a subtraction and a shift.
   std::unique_ptr<std::uint64_t[]> addresses;
   std::vector<std::uint32_t> datagram_qpn;  // UD queue pair number by worker index; 0: no such worker
 };
@@ -81,13 +90,24 @@ struct Shared : realtime::Shared {
   std::atomic<bool> has_failed = false;
   mutable std::mutex failure_mutex;
   std::string failure;  // why the run has failed, else empty; guarded by failure_mutex
-  Device* device = nullptr;
+  // The process's devices by rail. Everything that goes to node n takes the rail n mod (number of rails), so
+  // that one NIC alone executes the requests to a node: its atomics exclude each other, and its READs see
+  // what it has acknowledged. That rail is the node's *own rail*, where its receive queues are.
+  std::vector<Device*> rails;
+  std::vector<std::uint8_t> own_rails;  // by node
+  [[nodiscard]] std::uint32_t rail_of(NodeId node) const { return own_rails[node]; }
+  [[nodiscard]] Device& device_to(NodeId node) const { return *rails[rail_of(node)]; }
+  // whether the device of any rail returns the old word of an atomic with its bytes reversed
+  bool swaps_atomic_replies = false;
+  [[nodiscard]] bool has_software() const {
+    return std::ranges::any_of(rails, [](const Device* device) { return device->is_software(); });
+  }
   cluster::Control* control = nullptr;
   Connector* connector = nullptr;
   std::vector<std::atomic<const Peer*>> peers;  // indexed by node; null until the peer's record has arrived
   // indexed by node: the incarnation that the entry in `peers` belongs to, stored after that entry
   std::vector<std::atomic<std::uint32_t>> incarnations;
-  std::atomic<const DatagramSources*> datagram_sources = nullptr;
+  std::array<std::atomic<const DatagramSources*>, rails_most> datagram_sources{};  // by rail
   std::atomic<std::uint32_t> qkey = 0;
   // Whether `node` died, or has restarted and not announced its new regions yet.
   [[nodiscard]] bool is_lost(NodeId node) const {
@@ -99,10 +119,10 @@ struct Shared : realtime::Shared {
 
 // One worker's counts of device operations. Any thread may read them; the worker's thread writes them.
 struct WorkerCounters {
-  std::atomic<std::uint64_t> doorbells = 0;  // calls of ibv_post_send
-  std::atomic<std::uint64_t> posted = 0;     // work requests given to the device
-  std::atomic<std::uint64_t> parked = 0;     // requests that waited for a send-queue slot or a connection
-  std::atomic<std::uint64_t> errors = 0;     // completions other than success, and refused posts
+  std::atomic<std::uint64_t> doorbells = 0;                     // calls of ibv_post_send
+  std::array<std::atomic<std::uint64_t>, rails_most> posted{};  // work requests given to the device, by rail
+  std::atomic<std::uint64_t> parked = 0;  // requests that waited for a send-queue slot or a connection
+  std::atomic<std::uint64_t> errors = 0;  // completions other than success, and refused posts
   std::atomic<std::uint64_t> unknown_source = 0;  // messages dropped because no process of this run sent them
 };
 
@@ -119,7 +139,7 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   // Makes the completion queues, receive queues and UD queue pairs. Control path, before the threads start.
   [[nodiscard]] Result<> open();
   [[nodiscard]] std::uint32_t datagram_qpn() const { return datagram_.qp.qpn(); }
-  [[nodiscard]] std::vector<std::uint32_t> further_datagram_qpns() const;
+  [[nodiscard]] std::vector<DatagramSender> further_datagram_senders() const;
   [[nodiscard]] Result<> open_datagram(std::uint32_t qkey);  // called once the run's QKey is known
   // The send queue of `key`. Makes an unconnected one if there is none.
   [[nodiscard]] SendQueue& queue(const LinkKey& key);
@@ -133,10 +153,11 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   [[nodiscard]] ibv_srq* shared_receives(Transport transport) const {
     return shared_receives_[static_cast<std::size_t>(transport)].get();
   }
-  [[nodiscard]] ibv_cq* send_cq() const { return send_cq_.get(); }
-  // The protection domain of the queue pairs that this worker posts to.
-  [[nodiscard]] ibv_pd* pd() const {
-    return domain_.domain != nullptr ? domain_.domain.get() : shared_->device->pd();
+  [[nodiscard]] ibv_cq* send_cq(std::uint32_t rail) const { return rails_[rail].send_cq.get(); }
+  // The protection domain of the queue pairs that this worker posts to on the given rail.
+  [[nodiscard]] ibv_pd* pd(std::uint32_t rail) const {
+    const WorkerDomain& domain = rails_[rail].domain;
+    return domain.domain != nullptr ? domain.domain.get() : shared_->rails[rail]->pd();
   }
   [[nodiscard]] Sources& sources() { return sources_; }
   // Tells the worker to look at the state of its queues and at the incarnations of its peers. Any thread may
@@ -179,8 +200,8 @@ class VerbsWorker final : public realtime::RealtimeWorker {
     bool is_reconnecting = false;
     std::uint32_t incarnation = 0;  // incarnation of the peer that these queue pairs are for
   };
-  // What connected() and epoch() say of a peer. In an array of its own, in which they find it by few
-  // instructions.
+  // What connected() and epoch() say of a peer. Kept in an array of its own, so that these functions find it
+  // by few instructions.
   struct Reach {
     std::uint32_t failed = 0;  // RC queue pairs in the error state; at least 1 while the link is down
     std::uint32_t epoch = 1;
@@ -205,11 +226,19 @@ class VerbsWorker final : public realtime::RealtimeWorker {
     }
   };
 
+  // What the worker needs to post by one rail.
+  struct Rail {
+    WorkerDomain domain;  // declared before its queues, so that it is destroyed after them
+    CompletionQueue send_cq;
+    std::vector<SendQueue*> datagram_lanes;  // the worker's UD queue pairs of the rail, by number
+  };
+
   struct Staged;
 
+  [[nodiscard]] Result<> open_rail(std::uint32_t rail);
   [[nodiscard]] Result<> open_receives(Transport transport);
   [[nodiscard]] Result<> open_landing();
-  [[nodiscard]] Result<> open_datagram_lane(SendQueue& lane, std::uint32_t receive_depth);
+  [[nodiscard]] Result<> open_datagram_lane(SendQueue& lane, std::uint32_t rail, std::uint32_t receive_depth);
 
   // The functions from here to finish() are defined in post.cc, except give_receives().
   void submit(WorkRequest& request, bool is_detached);
@@ -241,6 +270,8 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   void mark_failed(SendQueue& queue);
   // The functions from here on are defined in worker.cc, as are give_receives() and mark_failed().
   bool poll_sends();
+  bool poll_further_rails();
+  std::uint32_t poll_completions(ibv_cq* cq);
   [[gnu::noinline]] void report_silence();
   [[noreturn, gnu::cold, gnu::noinline]] void no_such_peer(NodeId peer) const;
   [[nodiscard, gnu::noinline]] bool connected_by_control(NodeId peer) const;
@@ -264,32 +295,34 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   std::uint32_t nodes_;
   // false: a run of one process, in which no node is lost or restarts
   bool has_control_;
-  const std::atomic<const Peer*>* peers_;  // Shared::peers
-  WorkerDomain domain_;                    // declared before its queues, so that it is destroyed after them
-  CompletionQueue send_cq_, receive_cq_;
-  SharedReceiveQueue shared_receives_[2];   // index 0: RC, 1: UC
-  SendQueue datagram_;                      // the worker's first UD queue pair, where datagrams arrive
-  std::vector<SendQueue*> datagram_lanes_;  // all UD queue pairs of the worker, by number
+  const std::atomic<const Peer*>* peers_;  // the elements of Shared::peers
+  std::vector<Rail> rails_;          // by rail; declared before the receive queues, which use its domain
+  std::uint32_t own_rail_;           // the node's own rail, by which messages arrive
+  ibv_cq* first_send_cq_ = nullptr;  // the send completion queue of the first rail
+  bool has_further_rails_;           // whether there is more than one rail
+  CompletionQueue receive_cq_;
+  SharedReceiveQueue shared_receives_[2];  // index 0: RC, 1: UC
+  SendQueue datagram_;                     // the worker's first UD queue pair, where datagrams arrive
   std::vector<std::unique_ptr<SendQueue>> queues_;  // owns all send queues but datagram_
   std::vector<Link> links_;                         // RC connections by peer node
   std::vector<Reach> reach_;                        // by peer node
-  // By peer node: the RC queue pair of lane 0 to the peer's worker 0, or no_queue_.
+  // By peer node: the first RC queue pair (lane 0) to the peer's worker 0, or no_queue_.
   std::vector<SendQueue*> straight_;
-  SendQueue no_queue_;                               // takes no requests
+  SendQueue no_queue_;                               // stands where there is no queue pair; takes no requests
   std::vector<std::vector<SendQueue*>> unreliable_;  // UC queue pairs by node
   std::uint32_t outstanding_ = 0;                    // requests outstanding on all queue pairs
-  std::uint32_t most_outstanding_ = 0;               // capacity of the send completion queue
+  std::uint32_t most_outstanding_ = 0;               // capacity of the smallest send completion queue
   // requests whose completion has not been delivered to its sink yet
   std::uint64_t owed_ = 0;
   std::uint32_t polls_ = 0;
   Sources sources_;
 
   // Words to which the device writes the old word of an atomic if the atomic has no local buffer or the
-  // device reverses the word's bytes. All are in one registered region, so that the NIC needs a single
-  // address translation. Word 0 is for old words that nobody needs.
+  // device reverses the word's bytes. All are in one region, so that a NIC needs a single address
+  // translation. Word 0 is for old words that nobody needs.
   std::vector<std::uint64_t> landing_;
   std::vector<std::uint32_t> free_landing_;
-  MemoryRegion landing_memory_;
+  std::vector<MemoryRegion> landing_memories_;  // landing_, as it is registered with the device of each rail
 
   // A request that is to be posted to the device at the end of this iteration of the polling loop, or as soon
   // as `most_staged_` requests are staged. The fields that are equal in all requests are set once. Inline
@@ -300,12 +333,14 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   };
   std::array<Staged, batch> staging_{};
   std::array<std::array<std::byte, Parked::inline_most>, batch> staged_inline_{};
-  // The element of staging_ for the next request. The elements before it hold staged requests.
+  // The element of staging_ for the next request. The elements before it hold requests that wait for a
+  // doorbell.
   Staged* next_staged_ = staging_.data();
-  // Number of staged requests, and of staged RECVs, at which the doorbell is rung; 1 before the thread runs.
+  // How many requests, or RECVs, have to wait for a doorbell for it to be rung at once; 1 before the thread
+  // runs.
   std::uint32_t most_staged_ = 1;
-  Staged* ring_at_ = staging_.data() + 1;  // the element of staging_ behind that many requests
-  SendQueue* first_staged_ = nullptr;      // list of the queue pairs with staged requests
+  Staged* ring_at_ = staging_.data() + 1;  // the element of staging_ with the index most_staged_
+  SendQueue* first_staged_ = nullptr;      // list of the queue pairs with requests that wait for a doorbell
   SendQueue* last_staged_ = nullptr;
   // A RECV that is to be posted to the device at the end of this iteration of the polling loop, before the
   // requests that wait for their doorbell.

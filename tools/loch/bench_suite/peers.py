@@ -1,5 +1,5 @@
-"""The simulators beside which `loch bench-suite` puts Loch's (peers): a load of timers set again and again in ns-3,
-SimGrid and simpy, as far as Debian's packages of them are installed."""
+"""The other simulators (peers) with which `loch bench-suite` compares Loch's: a load of timers set again and again in
+ns-3, SimGrid and simpy, as far as Debian's packages of them are installed."""
 
 from __future__ import annotations
 

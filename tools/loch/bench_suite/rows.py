@@ -95,7 +95,7 @@ class Ended:
 
 
 def make(groups: list[str], suite: Suite, programs: list[Peer]) -> list[Row]:
-    """The rows of these groups, in the order of the table."""
+    """The rows of the table that belong to `groups` ("queue", "run", "nodes", …), in the order of the table."""
     rows: list[Row] = []
     if "queue" in groups:
         is_there = os.access(QUEUE_PROGRAM, os.X_OK)

@@ -38,8 +38,9 @@ class Choice:
 class Verdict:
     host: str
     lines: list[Line]
-    choice: Choice | None
+    choice: Choice | None  # the first of `rails`
     facts: dict
+    rails: tuple[Choice, ...] = ()
 
     @property
     def ready(self) -> bool:
@@ -50,6 +51,7 @@ class Verdict:
             "host": self.host,
             "ready": self.ready,
             "choice": asdict(self.choice) if self.choice else None,
+            "rails": [asdict(rail) for rail in self.rails],
             "lines": [asdict(line) for line in self.lines],
             "facts": self.facts,
         }
@@ -175,19 +177,28 @@ def unlisted_line(device: dict) -> Line:
     return Line(name, NO, "libibverbs does not know the device", "apt-get install ibverbs-providers (or the vendor's)")
 
 
-def _choice(fabric: dict) -> Choice | None:
-    taken = fabric["choice"]
-    if taken is None:
-        return None
+def _choice(fabric: dict, taken: dict) -> Choice:
     at = (taken["device"], taken["port"])
     port = next(port for port in fabric["ports"] if (port["device"], port["port"]) == at)
     gid_index, gid = taken["gid_index"], taken["gid"]
     return Choice(*at, gid_index, gid, taken["link_layer"], port["mtu_bytes"], taken["gigabits_s"], taken["network"])
 
 
-def all_device_lines(facts: dict) -> tuple[list[Line], Choice | None]:
-    """The report's lines on all RDMA devices, and the fabric's choice. Faults are only warnings if another device is
-    usable."""
+def _rails(fabric: dict) -> tuple[Choice, ...]:
+    """The ports that the fabric would use at once; none if it refuses all."""
+    if fabric["choice"] is None:
+        return ()
+    return tuple(_choice(fabric, taken) for taken in fabric.get("rails") or [fabric["choice"]])
+
+
+def choice_line(name: str, choice: Choice) -> Line:
+    way = f", GID index {choice.gid_index} ({choice.gid})" if choice.link_layer == "Ethernet" else ""
+    return Line(name, OK, f"{choice.device} port {choice.port}{way}")
+
+
+def all_device_lines(facts: dict) -> tuple[list[Line], tuple[Choice, ...]]:
+    """The report's lines on all RDMA devices, and the fabric's choice, by rail. Faults are only warnings if another
+    device is usable."""
     fabric = facts["fabric"]
     if "fault" in fabric:
         return [
@@ -197,7 +208,7 @@ def all_device_lines(facts: dict) -> tuple[list[Line], Choice | None]:
                 f"the verbs fabric cannot be asked: {fabric['fault']}",
                 "./loch devices builds it and asks; every host needs it at the same path, such as in a shared folder",
             )
-        ], None
+        ], ()
     if not facts["devices"] and not fabric["ports"]:
         return [
             Line(
@@ -206,7 +217,7 @@ def all_device_lines(facts: dict) -> tuple[list[Line], Choice | None]:
                 "no RDMA device",
                 f"load the NIC's driver (such as mlx5_ib); with no such NIC, Soft-RoCE: {SOFT_ROCE}",
             )
-        ], None
+        ], ()
     kernel = _by_name(facts)
     names = list(dict.fromkeys(port["device"] for port in fabric["ports"]))
     lines: list[Line] = []
@@ -214,14 +225,15 @@ def all_device_lines(facts: dict) -> tuple[list[Line], Choice | None]:
         ports = [port for port in fabric["ports"] if port["device"] == name]
         lines += device_lines(name, ports, kernel.get(name, {}))
     lines += [unlisted_line(device) for name, device in kernel.items() if name not in names]
-    best = _choice(fabric)
-    if best is None:
+    rails = _rails(fabric)
+    if not rails:
         if all(line.status != NO for line in lines):
             lines.append(Line("choice", NO, fabric["refusal"], "./loch devices lists what each port has"))
-        return lines, None
+        return lines, ()
     softened = [Line(line.name, WARN, line.text, line.mend) if line.status == NO else line for line in lines]
-    way = f", GID index {best.gid_index} ({best.gid})" if best.link_layer == "Ethernet" else ""
-    return [Line("choice", OK, f"{best.device} port {best.port}{way}"), *softened], best
+    if len(rails) == 1:
+        return [choice_line("choice", rails[0]), *softened], rails
+    return [*(choice_line(f"rail {number}", rail) for number, rail in enumerate(rails)), *softened], rails
 
 
 # ---- The machine: memory, kernel, clock, launchers -----------------------------------------------
@@ -301,7 +313,7 @@ def launcher_line(found: dict[str, str]) -> Line:
 
 
 def judge(facts: dict, host: str | None = None) -> Verdict:
-    lines, choice = all_device_lines(facts)
+    lines, rails = all_device_lines(facts)
     lines += [
         memory_lock_line(facts["memory_lock"]),
         huge_page_line(facts["huge_pages"]),
@@ -310,7 +322,7 @@ def judge(facts: dict, host: str | None = None) -> Verdict:
         ipmi_line(facts["ipmi"]),
         launcher_line(facts["launchers"]),
     ]
-    return Verdict(host or facts["host"], lines, choice, facts)
+    return Verdict(host or facts["host"], lines, rails[0] if rails else None, facts, rails)
 
 
 # ---- Comparing several hosts ---------------------------------------------------------------------
@@ -331,6 +343,12 @@ def compare(verdicts: list[Verdict], offsets: dict[str, tuple[float, float]]) ->
     """
     chosen = {verdict.host: verdict.choice for verdict in verdicts if verdict.choice}
     lines = _differ(
+        "rails",
+        {verdict.host: str(len(verdict.rails)) for verdict in verdicts if verdict.rails},
+        "--device has to name equally many on each host",
+        NO,
+    )
+    lines += _differ(
         "link layer",
         {host: choice.link_layer for host, choice in chosen.items()},
         "hosts on different networks do not reach each other: choose devices of one kind",

@@ -50,11 +50,11 @@ class Asked:
     sure_s: float = 0.0
 
 
-def ask(host: str, binary: str) -> Asked:
+def ask(host: str, binary: str, device: str) -> Asked:
     """Returns the facts of `host`: runs probe.py there over ssh, with the script on ssh's standard input."""
     if is_this_machine(host):
-        return Asked(host, probe.facts(binary=binary))
-    remote = f"PATH=/usr/bin:$PATH python3 - / {shlex.quote(binary)}"
+        return Asked(host, probe.facts(binary=binary, device=device))
+    remote = f"PATH=/usr/bin:$PATH python3 - / {shlex.quote(binary)} {shlex.quote(device)}"
     command = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "--", host, remote]
     before = time.time()
     try:
@@ -99,14 +99,16 @@ def show(title: str, lines: list[Line], colour: bool) -> None:
             print(f"        {'':<{width}}  {'→' if line.status != OK else ' '} {line.mend}")
 
 
-def ping(hosts: dict[str, int], verdicts: list[Verdict], binary: str, fabric: str) -> tuple[dict | None, list[Line]]:
+def ping(
+    hosts: dict[str, int], verdicts: list[Verdict], binary: str, fabric: str, device: str
+) -> tuple[dict | None, list[Line]]:
     """Has the hosts that can be used ping each other; returns the result of `loch-bench ping` and the report's lines."""
     usable = [v.host for v in verdicts if v.choice or (fabric != "verbs" and v.facts.get("devices") is not None)]
     left_out = [host for host in hosts if host not in usable]
     ranks = [(host, hosts[host]) for host in usable]
     if sum(count for _, count in ranks) < 2:
         return None, []
-    result, why = pings.launch(ranks, binary, fabric)
+    result, why = pings.launch(ranks, binary, fabric, device)
     return result, pings.lines(result, why, left_out)
 
 
@@ -128,7 +130,7 @@ def report(verdicts: list[Verdict], common: list[Line], pinged: dict | None = No
 def answer(argv: list[str]) -> int:
     top = Parser(
         prog="loch doctor",
-        usage="./loch doctor [--hostfile H [--fabric F] [--no-ping]] [--protocol NAME]… [--json]",
+        usage="./loch doctor [--hostfile H [--fabric F] [--no-ping]] [--device D] [--protocol NAME]… [--json]",
         description=DESCRIPTION,
         epilog=EPILOG,
         allow_abbrev=False,
@@ -143,6 +145,12 @@ def answer(argv: list[str]) -> int:
     )
     top.add_argument(
         "--fabric", choices=("verbs", "ofi", "shm"), default="verbs", help="what carries the pings (default: verbs)"
+    )
+    top.add_argument(
+        "--device",
+        metavar="D",
+        default="",
+        help="RDMA devices to judge and to ping through, as bench --device has them",
     )
     top.add_argument("--no-ping", action="store_true", help="hosts of a hostfile do not ping each other")
     top.add_argument("--json", action="store_true", help="print verdicts, pings and facts as JSON")
@@ -162,14 +170,14 @@ def answer(argv: list[str]) -> int:
     if args.hostfile:
         hosts = hosts_of(args.hostfile, "loch doctor")
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            answers = list(pool.map(lambda host: ask(host, binary), hosts))
+            answers = list(pool.map(lambda host: ask(host, binary, args.device), hosts))
         verdicts = [verdict_of(each) for each in answers]
         common = judge.compare(verdicts, {each.host: (each.ahead_s, each.sure_s) for each in answers if each.facts})
         if not args.no_ping:
-            pinged, more = ping(hosts, verdicts, binary, args.fabric)
+            pinged, more = ping(hosts, verdicts, binary, args.fabric, args.device)
             common += more
     else:
-        verdicts = [judge.judge(probe.facts(Path(args.root or "/"), binary))]
+        verdicts = [judge.judge(probe.facts(Path(args.root or "/"), binary, args.device))]
     for verdict in verdicts:
         verdict.lines.extend(needs.lines(needs_of, verdict) if verdict.facts.get("devices") is not None else [])
     ready = all(verdict.ready for verdict in verdicts) and all(line.status != NO for line in common)

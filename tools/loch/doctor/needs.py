@@ -8,7 +8,7 @@ import json
 import subprocess
 from typing import Any
 
-from loch.doctor.judge import NO, OK, Line, Verdict
+from loch.doctor.judge import NO, OK, Choice, Line, Verdict
 
 LIMIT_S = 60
 
@@ -75,11 +75,9 @@ def missing(needs: dict[str, Any], can: dict[str, Any]) -> list[str]:
     return lacks
 
 
-def _chosen(verdict: Verdict) -> dict[str, Any]:
-    """The capabilities of the port that the host would use."""
+def _can(verdict: Verdict, choice: Choice) -> dict[str, Any]:
+    """The capabilities of a port that the host would use."""
     ports = verdict.facts["fabric"]["ports"]
-    choice = verdict.choice
-    assert choice is not None
     found: dict[str, Any] = next(
         port["can"] for port in ports if (port["device"], port["port"]) == (choice.device, choice.port)
     )
@@ -104,11 +102,12 @@ def lines(needs_of: dict[str, dict[str, Any]], verdict: Verdict) -> list[Line]:
                 )
             )
         else:
-            device = verdict.choice.device
-            lacks = missing(needs, _chosen(verdict))
             text = f"needs {', '.join(words)}"
+            lacking = {rail.device: missing(needs, _can(verdict, rail)) for rail in verdict.rails}
+            lacks = [f"{device} lacks {'; '.join(what)}" for device, what in lacking.items() if what]
             if lacks:
-                found.append(Line(title, NO, f"{text}; {device} lacks {'; '.join(lacks)}", "another device: --device"))
+                found.append(Line(title, NO, f"{text}; {', '.join(lacks)}", "another device: --device"))
             else:
-                found.append(Line(title, OK, f"{text}: {device} has them"))
+                have = "has them" if len(lacking) == 1 else "have them"
+                found.append(Line(title, OK, f"{text}: {', '.join(lacking)} {have}"))
     return found

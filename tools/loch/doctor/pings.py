@@ -24,12 +24,15 @@ MENDS = {
 }
 
 
-def launch(hosts: Sequence[tuple[str, int]], binary: str, fabric: str) -> tuple[dict[str, Any] | None, str]:
+def launch(
+    hosts: Sequence[tuple[str, int]], binary: str, fabric: str, device: str = ""
+) -> tuple[dict[str, Any] | None, str]:
     """Starts `loch-bench ping` with as many ranks as each host is given; returns the result, or None and why there is
     none."""
     if not shutil.which("mpirun"):
         return None, "mpirun is missing here"
     command = [*mpirun(hosts, os.environ), binary, "ping", "--json", "--fabric", fabric]
+    command += ["--device", device] if device else []
     deadline = time.monotonic() + LAUNCH_LIMIT_S + 0.5 * sum(ranks for _, ranks in hosts)
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         started = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err)

@@ -125,9 +125,9 @@ def ports(device: Path) -> list[dict]:
     ]
 
 
-def fabric(root: Path, binary: str) -> dict:
+def fabric(root: Path, binary: str, device: str = "") -> dict:
     """The answer of `loch-bench devices --json`: the devices as the verbs fabric judges them, and its choice. The only
-    key is "fault", a text, if the program does not answer."""
+    key is "fault", a text, if the program does not answer. `device`: the value of --device."""
     if root != Path("/"):
         said = whole(root / "said/devices")
         return json.loads(said) if said else {"fault": "loch-bench is missing"}
@@ -135,7 +135,7 @@ def fabric(root: Path, binary: str) -> dict:
         return {"fault": f"{binary or 'loch-bench'} is missing"}
     try:
         done = subprocess.run(
-            [binary, "devices", "--json"],
+            [binary, "devices", "--json", *(("--device", device) if device else ())],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -260,13 +260,13 @@ def launchers(root: Path) -> dict[str, str]:
     return {name: each.strip().split("\n")[0] for name, each in said.items() if each}
 
 
-def facts(root: Path = Path("/"), binary: str = "") -> dict:
+def facts(root: Path = Path("/"), binary: str = "", device: str = "") -> dict:
     return {
         "host": socket.gethostname(),
         "kernel": platform.release(),
         "cpus": os.cpu_count(),
         "devices": devices(root),
-        "fabric": fabric(root, binary),
+        "fabric": fabric(root, binary, device),
         "memory_lock": memory_lock(root),
         "huge_pages": huge_pages(root),
         "governors": governors(root),
@@ -278,5 +278,5 @@ def facts(root: Path = Path("/"), binary: str = "") -> dict:
 
 
 if __name__ == "__main__":
-    json.dump(facts(Path((sys.argv[1:2] or ["/"])[0]), (sys.argv[2:3] or [""])[0]), sys.stdout)
+    json.dump(facts(Path((sys.argv[1:2] or ["/"])[0]), *sys.argv[2:4]), sys.stdout)
     print()

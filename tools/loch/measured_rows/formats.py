@@ -90,8 +90,8 @@ def rounds_flags(row: Row, hardware: str = "") -> list[str]:
         *("--get", "1", "--keys", "16", "--key-size", "16", "--value-size", str(shape.block_bytes)),
         *("--micro-verbs.verb", verb, "--micro-verbs.transport", transport, "--micro-verbs.inline", "off"),
         *("--micro-verbs.direction", "outbound", "--micro-verbs.round", str(shape.depth)),
-        # The run lasts a fixed time, since threads are not equally fast. --throttle finds its first limits in the
-        # warm-up.
+        # The run lasts a fixed time, since threads are not equally fast. --throttle finds its first limits on
+        # outstanding requests in the warm-up.
         *("--warmup", "500us", "--duration", "500us"),
     ]
 
@@ -176,5 +176,5 @@ FORMATS = (
 
 
 def format_of(columns: list[str]) -> Format | None:
-    """The format of a table with these columns, or None."""
+    """The format of a table with the columns `columns`, or None if no format has them."""
     return next((each for each in FORMATS if each.columns <= set(columns)), None)

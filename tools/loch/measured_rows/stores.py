@@ -24,8 +24,8 @@ SMART = (DOORBELL, THROTTLING, *BACKOFFS)
 SUBTABLES, SLOTS_PER_GROUP, PUBLISHED_GROUPS, GROUPS = 256, 21, 100_000, 224
 KEYS_MIN = 1000
 
-# CPU time of an update in SMART's artifact beyond that of the hardware profile; from the one-thread rows of its Figure
-# 8
+# CPU time of an update in SMART's artifact beyond what the simulator counts for one; from the one-thread rows of its
+# Figure 8
 PUT_CPU_NS = 1600
 
 

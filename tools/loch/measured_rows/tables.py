@@ -1,5 +1,5 @@
-"""./loch calibrate: the program's microbenchmarks, then every row of the published tables beside the hardware
-profiles."""
+"""./loch calibrate: the program's microbenchmarks, then every row of the published tables that are stored beside the
+hardware profiles."""
 
 from __future__ import annotations
 

@@ -264,7 +264,8 @@ class Bench:
         built: set[str] = set()
         for judge in judges:
             if judge.target not in built:
-                # One build command for all targets of the judge's stage is faster than a build for each target.
+                # One build command for all targets of the judge's stage (unit tests, fuzz or explore) is faster than a
+                # build for each target.
                 targets = sorted({each.target for each in judges if each.stage == judge.stage} - built)
                 self._say(f"building {len(targets)} targets")
                 if not self._scratch.make(targets):

@@ -130,7 +130,8 @@ def read_result(path: Path) -> dict[str, object]:
 
 
 def _has_what_counts(document: dict) -> bool:
-    """Whether a result has the operation counts and, if it has a window, the start and end times that are read here."""
+    """Whether a result has the operation counts and, if it has a measurement window, the window's start and end times
+    that energy is computed for."""
     counts, window = document.get("operations"), document.get("window")
     if not isinstance(counts, dict) or not all(type(counts.get(key)) is int for key in ("ok", "not_found")):
         return False

@@ -33,9 +33,9 @@ def is_narrow(values: list[float]) -> bool:
 
 
 def counts(experiment: Experiment, store: PointSource, choices: dict[tuple, dict[str, Any]]) -> dict[tuple, int]:
-    """The number of repeats that each point needs by the results stored so far, by grid.choice_key(). A point keeps its
-    number until all these repeats are stored, and for good if one of them failed. Empty unless the experiment asks for
-    `repeats: auto`."""
+    """The number of repeats that each point needs by the results stored so far; its key is grid.choice_key() (system
+    and axis values). A point keeps its number until all these repeats are stored, and for good if one of them failed.
+    Empty unless the experiment asks for `repeats: auto`."""
     if not experiment.measure.is_auto:
         return {}
     out: dict[tuple, int] = {}

@@ -49,7 +49,7 @@ class Bands:
     # what reports call such an interval: "90 % band of N draws" from 19 draws on, otherwise "least to most of N, …"
     name: str
     factors: list[dict[str, Any]] = field(default_factory=list)
-    # intervals of the results by grid.choice_key(), then by result field
+    # intervals of the results, by system and axis values (grid.choice_key()), then by result field
     points: dict[tuple, dict[str, Band]] = field(default_factory=dict)
     published: dict[str, Band] = field(default_factory=dict)  # by the number's id and system
     # text of a claim -> number of draws in which the claim holds, and number of all draws
@@ -81,7 +81,7 @@ def number_key(comparison: Comparison) -> str:
 
 
 def is_inside(band: Band, value: float) -> bool:
-    """Whether a published value lies in the interval; that the paper rounded it is not allowed for."""
+    """Whether a published value lies in the interval; the paper's rounding is not taken into account."""
     return band.low <= value <= band.high
 
 

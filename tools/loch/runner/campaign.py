@@ -254,7 +254,8 @@ class Campaign:
         self._pool.chore(lambda: outputs.draw_all(run.folder, results, written), lambda well: self._drawn(run, well))
 
     def _prepare_drawing(self) -> None:
-        """Imports what draws, once for all child processes that draw."""
+        """Imports the drawing code before child processes that draw are forked, so that each does not import it
+        itself."""
         import plots.draw
 
         if not self._can_draw and len(self._runs) > 1:

@@ -13,9 +13,10 @@ from .values import known, listed, text_of
 
 
 def read(item: Item | None, axes: dict[str, list[Any]], systems: list[str], is_as_written: bool) -> list[ClaimText]:
-    """Reads the list `claims:`. With `is_as_written` a claim may only name axis values of the experiment file.
+    """Reads the list `claims:`. With `is_as_written` (no --set was given) a claim that names an axis value which the
+    experiment lacks is refused.
 
-    --set may have removed such values from the axes.
+    With --set it is accepted, since --set may have removed the value from the axis.
     """
     out = []
     for child in listed(item, "a list of checks such as [CD.throughput_ops_s > SD.throughput_ops_s]"):
@@ -55,7 +56,7 @@ def _target(item: Item) -> str:
 
 
 def pointer(item: Item | None) -> str:
-    """Reads `why:` of a claim or a published number: the section in docs/ that explains a miss."""
+    """Reads `why:` of a claim or a published number: the section in docs/ that explains why it is missed."""
     if item is None:
         return ""
     text = text_of(item)

@@ -148,7 +148,7 @@ def _mask(chosen: Array, size: int) -> Array:
 def permutation_test(points: list[tuple[list[float], list[float]]], with_interval: bool = True) -> Test:
     """Tests whether A and B differ; `points` has the values of each point in A and in B, none of which is negative.
 
-    The interval takes some 50 times as long as the p value.
+    Computing the confidence interval takes some 50 times as long as computing the p value.
     """
     logs = logarithms(points)
     if not logs:
@@ -165,7 +165,8 @@ def permutation_test(points: list[tuple[list[float], list[float]]], with_interva
 
 
 def _bound(exchanges: Exchanges, logs: list[tuple[Array, Array]], mean: float, side: int) -> float:
-    """The end of the interval: the farthest difference on that side of `mean` that the test does not reject."""
+    """One end of the confidence interval: the difference farthest from `mean` on side `side` (+1 above, -1 below) that
+    the test does not reject."""
     step = max(abs(mean), 1e-3)
     inside = mean
     while exchanges.p_value(logs, mean + side * step)[1] > LEVEL:
@@ -248,7 +249,7 @@ def _pairs(a: Path, b: Path, notes: list[str]) -> list[tuple[Results, Results]]:
 
 
 def _add(out: Comparison, a: Results, b: Results, metrics: list[str]) -> None:
-    """Adds the series of one experiment."""
+    """Adds the series of one experiment to the comparison."""
     name = a.experiment.name
     there = {choice_key(row.point.system, row.point.axes) for row in b.rows}
     here = {choice_key(row.point.system, row.point.axes) for row in a.rows}
@@ -278,7 +279,8 @@ def _add(out: Comparison, a: Results, b: Results, metrics: list[str]) -> None:
 
 
 def _unlike(a: Results, b: Results) -> list[str]:
-    """What else differs between points that are compared: parameters other than the seed, and kinds of time."""
+    """What else differs between points that are compared: parameters other than the seed, each with its value in A and
+    in B."""
     theirs = {choice_key(row.point.system, row.point.axes): row.point.params for row in b.rows}
     differing: dict[str, tuple[Any, Any]] = {}
     for row in a.rows:
@@ -291,7 +293,8 @@ def _unlike(a: Results, b: Results) -> list[str]:
 
 
 def _why(rows: list[Row]) -> str:
-    """Why the first repeat that failed did: the last line that its process printed on standard error, or the reason."""
+    """Why the first failed repeat of a point failed: the last line that its process printed on standard error, or the
+    reason."""
     for row in rows:
         if row.failure:
             return (row.failure.stderr_tail.strip().splitlines() or [str(row.failure.reason)])[-1]

@@ -76,7 +76,7 @@ class Dask(Engine):
         self._check_seen([binary, str(TASK), sys.executable])
 
     def _check_seen(self, paths: list[str]) -> None:
-        """Refuses a cluster with workers that cannot read these files."""
+        """Refuses a cluster with workers that cannot read the files `paths`."""
         self._tell("see", paths)
         answer = self._answer(ANSWER_S)
         blind = answer.get("blind", [answer.get("error")])

@@ -226,8 +226,8 @@ class Engine:
 
     # ---- Points whose node or task died ----
     def _task_is_over(self, numbers: tuple[int, ...], why: str) -> None:
-        """Notes that the scheduler's task for these points is gone. Points without an end file after VISIBLE_S are
-        lost."""
+        """Notes that the scheduler no longer has the task of the points `numbers`. Points without an end file after
+        VISIBLE_S are lost."""
         left = tuple(number for number in numbers if number in self._tasks)
         if left:
             self._over[next(self._over_numbers)] = (time.monotonic(), left, why)

@@ -73,7 +73,7 @@ class Executor:
         self.experiment, self.store, self.launch = experiment, store, launch
         self.host = provenance.host()
         self._running: list[_Running] = []
-        # processes that run several points, each with the function that takes the points that it leaves
+        # processes that run several points, each with the function to which the points are passed that it did not run
         self._together: list[tuple[together.Together, Callable[[list[Point]], None]]] = []
 
     @property
@@ -215,7 +215,7 @@ class Executor:
         ended(self._store(each.point, each.argv, elapsed, found, each.process.returncode, tail, others, self.host))
 
     def _keep_member(self, one: together.Ended) -> Outcome:
-        """Judges and stores how a point ended that ran together with others."""
+        """Judges and stores how a point ended that ran in one process with other points."""
         member = one.member
         reason = self._bad_end(member.point, one.exit_status, one.timed_out)
         found = reason if reason is not None else _result_of(member.result, member.argv)

@@ -92,7 +92,8 @@ def resolve(system: System, axes: dict[str, Any], seed: int, extra: dict[str, An
     """All options of one run. The number of keys is data_per_node * scale * nodes that hold data / value_size, at least
     1.
 
-    The axis share_of_max becomes a rate through `extra`; without a rate the load is a closed loop.
+    `extra` holds tuned parameters and the rate that stands for the axis share_of_max; without a rate the load is a
+    closed loop.
     """
     own = {key: per_axis.at(value, axes) for key, value in system.params.items()}
     params = {**own, **axes, **(extra or {}), "seed": seed}
@@ -168,8 +169,9 @@ def points(
 ) -> list[Point]:
     """The points of the figure, repeats as the outer loop.
 
-    `choices`: the tuned parameters, by choice_key(). `counts`: the number of repeats, by choice_key(), of the points that
-    have another number than `measure: {repeats: …}`."""
+    `choices`: the tuned parameters, by system and axis values (choice_key()). `counts`: the number of repeats, by the
+    same key, of the points that have another number than `measure: {repeats: …}`.
+    """
     out = []
     fixed, by_point = experiment.measure.repeats, counts or {}
     for repeat in range(max([fixed, *by_point.values()])):

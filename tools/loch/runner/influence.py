@@ -38,7 +38,7 @@ class Decided:
 
 
 def ranks(values: Array) -> Array:
-    """Ranks of values, of equal ones the mean rank."""
+    """The ranks of values; equal values all have the mean of their ranks."""
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     ends = np.cumsum(counts)
     return np.asarray((ends - (counts - 1) / 2.0)[inverse] - 1)

@@ -23,7 +23,7 @@ def system_of(name: expression.Name) -> str:
 def wrong_name(
     experiment_axes: dict[str, list[Any]], systems: list[str], name: expression.Name, with_values: bool = True
 ) -> str | None:
-    """Why a name has no meaning in an experiment with these systems and axes, or None if it has one."""
+    """Why a name has no meaning in an experiment with the given systems and axes, or None if it has one."""
     system = system_of(name)
     if not system and name.path not in experiment_axes:
         return f"{name.path} is neither SYSTEM.field nor an axis{did_you_mean(name.path, experiment_axes)}"

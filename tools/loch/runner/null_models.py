@@ -96,7 +96,7 @@ def _answers(row: Row) -> dict[str, float]:
     nodes, servers = int(params["nodes"]), int(params.get("server_nodes") or 0)
     under_way = (nodes - servers) * int(params.get("clients", 1)) * int(params.get("window", 1))
     # In a symmetric cluster every node's link sends data; with servers apart from the clients, data flows over each
-    # server's link in both directions.
+    # server's link in both directions, so it counts twice.
     links = gbits / 8 * 1e9 * (2 * servers if servers else nodes)
     rate = min(links * total / sent, under_way / unloaded)
     waiting = under_way / rate - unloaded

@@ -174,7 +174,7 @@ KEY_OF_ALIAS = {
         for alias in each.get("aliases", ())
     },
 }
-# Options that loch-bench reads first when the load begins.
+# Options of the load alone (their flags have is_of_load): the preloaded cluster does not depend on them.
 OF_LOAD = frozenset(
     each["experiment_key"]
     for each in described(_binary())["flags"]

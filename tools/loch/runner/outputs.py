@@ -51,7 +51,7 @@ def write(
 
 
 def is_drawn(folder: Path, results: Results) -> bool:
-    """Whether the figure and report.html exist and were made from these results."""
+    """Whether the figure and report.html exist and were made from `results`."""
     mark = folder / ".figure"
     return (
         mark.is_file()
@@ -61,7 +61,7 @@ def is_drawn(folder: Path, results: Results) -> bool:
 
 
 def draw_all(folder: Path, results: Results, written: blocks.Report) -> None:
-    """Writes the figure, report.html and the file .figure, whose hash shows that they belong to these results."""
+    """Writes the figure, report.html and the file .figure, whose hash shows that they were made from `results`."""
     mark = folder / ".figure"
     mark.unlink(missing_ok=True)
     draw(folder, results)

@@ -126,7 +126,7 @@ def _conditions(item: Item, text: str, axes: dict[str, list[Any]]) -> tuple[expr
 
 
 def _sample(right: Any, axes: dict[str, list[Any]]) -> Any:
-    """A value of the type that the right side of a comparison has."""
+    """The right side of a condition evaluated at the first value of each axis that it names, to tell its type."""
     sample = expression.evaluate(right, lambda name: _first(name, axes))
     return expression.comparable(sample)
 

@@ -33,7 +33,7 @@ class _Chore:
 
 @dataclass
 class _Waiting:
-    """A point that has not been started; `key` is that of together.key()."""
+    """A point that has not been started; points with the same `key` (together.key()) can run in one process."""
 
     executor: Executor
     point: Point
@@ -137,8 +137,8 @@ class Pool:
         first.executor.start_together(points, lambda left: self._return(first, left))
 
     def _take_mates(self, first: _Waiting) -> list[_Waiting]:
-        """Takes points that can run together with `first` out of the queue; fewer towards the queue's end, so that all jobs
-        have work until the last."""
+        """Takes points that can run together with `first` out of the queue; fewer towards the queue's end, so that all
+        jobs have work until the end."""
         most = min(together.MOST, len(self._simulated) // (2 * self.jobs))
         if first.key is None or most == 0:
             return []
@@ -149,7 +149,8 @@ class Pool:
         return alike
 
     def _return(self, first: _Waiting, left: list[Point]) -> None:
-        """Puts points that did not run together back to the front, to run by themselves."""
+        """Puts points that the process shared with `first` did not run back to the front of the queue, to run by
+        themselves."""
         self._simulated.extendleft(reversed([_Waiting(first.executor, point, first.ended) for point in left]))
 
     def _start_chore(self, call: Callable[[], None], ended: Callable[[bool], None]) -> None:

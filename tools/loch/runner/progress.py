@@ -52,7 +52,7 @@ class Progress:
             console=Console(stderr=True),
             transient=True,
             auto_refresh=False,
-        )  # no refresh thread, because the runner forks
+        )  # the bar has no thread that refreshes it, because the runner forks
         self._task = self._bar.add_task(self.title, total=self.total, left="")
         self._bar.start()
 

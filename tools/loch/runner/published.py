@@ -33,13 +33,14 @@ class Cell:
     """
 
     id: str
-    # name of the result field of this number; for a number that belongs to no series, a text that describes it
+    # name of the result field that the published number is compared with; for a number that belongs to no series, a
+    # text that describes it
     field: str
     series: str
     at: Any
     value: float | None
     kind: str = "E"  # a letter of KINDS, such as E for an exact number
-    # whether the simulator was calibrated on this value, so that the result is no prediction
+    # whether the simulator was calibrated on the published number, so that the result is no prediction
     calibration: bool = False
     explained: str = ""  # section docs/fidelity.md#anchor that explains why the result misses this value
     # for a number that belongs to no series: the expression over results that gives the obtained number
@@ -344,7 +345,8 @@ class Comparison:
 
 def compare(results: Results) -> list[Comparison]:
     """Compares published numbers with results, in the paper's order: each number on an axis with every system (not on
-    shm) that stands for its series, and each single number whose expression the experiment's systems can evaluate."""
+    shared memory, fabric shm) that stands for its series, and each single number whose expression the experiment's
+    systems can evaluate."""
     item = of(results)
     out: list[Comparison] = []
     for cell in item.cells if item is not None else []:

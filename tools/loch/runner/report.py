@@ -272,7 +272,7 @@ def _ordinal(number: int) -> str:
 
 
 def repeats(results: Results) -> dict[tuple, list[Row]]:
-    """The repeats with a result of each point, by choice_key()."""
+    """The repeats with a result of each point, by system and axis values (choice_key())."""
     out: dict[tuple, list[Row]] = {}
     for row in results.rows:
         out.setdefault(choice_key(row.point.system, row.point.axes), []).extend([row] if row.ok else [])
@@ -498,5 +498,5 @@ def source_line(results: Results) -> str:
 
 
 def choices_by_key(choices: list[dict]) -> dict[tuple, dict[str, Any]]:
-    """The tuned parameters by choice_key(), as grid.points() takes them."""
+    """The tuned parameters by system and axis values (choice_key()), as grid.points() takes them."""
     return {choice_key(c["system"], c["axes"]): c["chosen"] for c in choices}

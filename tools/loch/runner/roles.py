@@ -74,8 +74,8 @@ class Roles:
 
 @lru_cache(maxsize=None)
 def load(folder: Path) -> Roles:
-    """Reads roles.yaml of a folder; without that file every number is independent and seen. BadInput names file and
-    line of an error."""
+    """Reads roles.yaml of a folder; without that file every number counts in the score (is independent) and was known
+    before its prediction (seen). BadInput names file and line of an error."""
     path = folder / f"{NAME}.yaml"
     out = Roles()
     if not path.is_file():

@@ -190,7 +190,8 @@ def _system(item: Item, name: str, base: dict[str, Any], axes: dict[str, list[An
 
 
 def _only(item: Item | None, axes: dict[str, list[Any]]) -> dict[str, list[Any]]:
-    """Reads a system's `only:`, the axis values at which it runs if it does not run at all."""
+    """Reads a system's `only:`, the axis values at which alone the system runs; without it the system runs at all
+    values."""
     out: dict[str, list[Any]] = {}
     if item is None:
         return out
@@ -339,7 +340,8 @@ def _excludes(item: Item | None, axes: dict[str, list[Any]], systems: list[str])
 def _tune_at(
     item: Item | None, axes: dict[str, list[Any]], zips: list[list[str]], is_as_written: bool
 ) -> dict[str, Any]:
-    """Reads `tune_at:`, the axis values at which candidates are tried for all points; zipped axes follow.
+    """Reads `tune_at:`, the axis values at which candidates are tried for all points; an axis zipped with one of them
+    takes its value at the same position.
 
     If --set has removed such a value from its axis, tuning takes place at each value, as without tune_at.
     """

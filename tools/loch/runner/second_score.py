@@ -323,7 +323,7 @@ def _claims(part: Part) -> list[str]:
 
 def ablation(base: Part, without: list[tuple[str, Part]]) -> str:
     """An ablation's table: for each mechanism of the simulator that a run was without, the errors with and without it,
-    over the independent numbers that both runs have."""
+    over the numbers that count in the score (independent) and that both runs have."""
     rows = []
     for name, part in without:
         found = {each.id: each for each in part.numbers if each.counts}

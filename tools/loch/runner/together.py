@@ -14,12 +14,14 @@ from . import options
 from .child import die_with_parent, kill_group
 from .grid import Point
 
-# Most points of one process: a process that ends early gives back few, and several processes share what is left of a run.
+# Most points that one process runs: if it ends early, few have to be run again, and near the end of a run several
+# processes share the remaining points.
 MOST = 12
 
 
 def key(point: Point) -> str | None:
-    """Equal for points that differ only in what is read when the load begins; None for a point that runs by itself."""
+    """A key equal for points that differ only in options of the load (options.OF_LOAD), which the preloaded cluster
+    does not depend on; None for a point that runs by itself."""
     if point.is_measured or point.params.get("processes") or not options.runs_together():
         return None
     return json.dumps(
@@ -29,7 +31,7 @@ def key(point: Point) -> str | None:
 
 @dataclass
 class Member:
-    """One of the points; `argv` is the command of loch bench that would run it by itself."""
+    """One of the points that share a process; `argv` is the command of loch bench that would run it by itself."""
 
     point: Point
     name: str
@@ -40,7 +42,7 @@ class Member:
 
 @dataclass
 class Ended:
-    """How a member ended; `exit_status` is that of its process, negative for a signal."""
+    """How a member (one of the points that share a process) ended; `exit_status` is negative for a signal."""
 
     member: Member
     elapsed_s: float
@@ -49,8 +51,8 @@ class Ended:
 
 
 class Together:
-    """Runs the members one after the other. look() tells which have ended; once `is_over`, `left` never began or ended with
-    the process that ran them, and has to run by itself."""
+    """Runs the members (points that share a process) one after the other. look() tells which have ended. Once
+    `is_over`, `left` has the members that never began or ended with the process; each has to run by itself."""
 
     def __init__(self, members: list[Member], environment: dict[str, str], now: float) -> None:
         """Starts the process; OSError if it cannot be started."""
@@ -60,7 +62,7 @@ class Together:
         self._list = first.output.with_name(f"{first.output.name}.list.tmp")
         self._said = first.output.with_name(f"{first.output.name}.said.tmp")
         self._read = 0
-        self._since, self._began = now, 0  # when the last member ended; the number of the one that began last
+        self._since, self._began = now, 0  # time at which the last member ended; number of the member that began last
         entries = [
             {"arguments": [*each.argv[2:], "--json", str(each.result)], "output": str(each.output)} for each in members
         ]
@@ -81,8 +83,10 @@ class Together:
             raise
 
     def look(self, now: float, timeout_s: Callable[[Point], float]) -> list[Ended]:
-        """The members that have ended since the last call; `timeout_s` says how long one may take."""
-        is_over = self._process.poll() is not None  # asked first: what was said is complete once the process is gone
+        """The members (points that share the process) that have ended since the last call; `timeout_s` says how long
+        one may take."""
+        # asked before its output is read, which is complete once the process is gone
+        is_over = self._process.poll() is not None
         ended = [self._end(said, now) for said in self._news() if "status" in said or "signal" in said]
         at_work = self._began if self._began in self.left else min(self.left, default=0)
         if not is_over and self.left and now - self._since > timeout_s(self.left[at_work].point):
@@ -94,7 +98,8 @@ class Together:
         return ended
 
     def stop(self) -> None:
-        """Ends the process and the member that runs; results that were not told of are removed."""
+        """Ends the process and the member that is running; result files of members whose end was not reported are
+        removed."""
         self._kill()
         self._remove_files()
         for each in self.left.values():
@@ -114,7 +119,7 @@ class Together:
             try:
                 said = json.loads(line)
             except ValueError:
-                continue  # a message of the process itself; the members that it leaves run by themselves
+                continue  # a message of the process itself; members that it does not run will run by themselves
             if isinstance(said, dict) and isinstance(said.get("point"), int) and said["point"] in self.left:
                 news.append(said)
                 self._began = said["point"]
@@ -136,7 +141,8 @@ class Together:
 
 
 def refusals(binary: str, arguments: list[list[str]], timeout_s: float) -> list[str | None] | None:
-    """What loch-bench has against the arguments of each point, None where nothing; None if it cannot be asked at once."""
+    """loch-bench's refusal of the arguments of each point, None for those that it accepts; None instead of a list if it
+    cannot check several points in one call."""
     if not options.runs_together():
         return None
     listed = json.dumps([{"arguments": each} for each in arguments])

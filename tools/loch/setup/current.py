@@ -81,7 +81,8 @@ def changed_input(stamp: str, protocol_folders: str) -> str:
 
 
 def release_is_current(protocol_folders: str) -> bool:
-    """Whether loch-bench is built with these protocols from outside the tree, and no input has changed since."""
+    """Whether loch-bench is built with the protocols from outside the tree in `protocol_folders`, and no input has
+    changed since."""
     stamp = os.path.join(places.BUILD, "release.stamp")
     return (
         os.access(places.BINARY, os.X_OK)

@@ -39,9 +39,9 @@ def for_runner(words: list[str]) -> None:
 
 
 def for_softroce(words: list[str]) -> None:
-    """Prepares `loch softroce`: QEMU, and a build only if the command in the machine is ./loch.
+    """Prepares `loch softroce`: installs QEMU, and builds loch-bench if the command for the virtual machine is ./loch.
 
-    A Soft-RoCE machine does not build, so loch-bench is built here before the machine starts.
+    The virtual machine does not build, so this happens before it starts.
     """
     if is_softroce_machine():
         raise SetUpError("softroce: this is such a machine already")

@@ -32,7 +32,8 @@ MODULES = (
     "rdma_ucm",
 )
 SIGNED = b"~Module signature appended~\n"
-# bytes of struct module_signature, which stands before SIGNED; its last 4 bytes are the signature's length
+# bytes of struct module_signature, which stands before SIGNED (the text that ends a signed module); the struct's last 4
+# bytes are the signature's length
 SIGNATURE_HEAD = 12
 INIT = Path(__file__).resolve().parent / "init"
 TOOLS = {**os.environ, "PATH": os.environ.get("PATH", "") + ":/usr/sbin:/sbin", "LC_ALL": "C.UTF-8"}

@@ -50,7 +50,7 @@ class Machine:
             pass  # QEMU has ended; the run finds that out by watching QEMU's process
 
     def kill(self) -> None:
-        """Kills the machine at once, as a crash would: it writes no data back."""
+        """Kills the machine at once, as a crash would: it writes no data back to the host."""
         if self.alive:
             self.process.kill()
         self.process.wait()

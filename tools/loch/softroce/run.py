@@ -60,8 +60,8 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 
 class Progress:
-    """A message while machines start slowly: on a terminal it is erased once they run, elsewhere it is printed
-    later."""
+    """A message while machines start slowly: on a terminal it is erased once they run; where standard error is no
+    terminal it is printed only after a longer wait."""
 
     def __init__(self, text: str) -> None:
         self._text, self._since, self._shown = text, time.monotonic(), False
@@ -177,8 +177,8 @@ class Run:
             self._step(max(0.0, min(until)))
 
     def _wind_up(self) -> None:
-        """Passes on the remaining output of COMMAND, and waits until the other machines have written their files
-        back."""
+        """Passes on the remaining output of COMMAND, and waits until the other virtual machines have written changed
+        files back to the host."""
         first, *others = self.machines
         for name in ("out", "err"):
             self._take(name, first)
@@ -212,7 +212,7 @@ class Run:
             self._ended(machine)
 
     def _take(self, name: str, machine: Machine) -> bool:
-        """Reads what a port has to offer; returns False once the port is closed."""
+        """Reads what has arrived at a port (socket) of a machine; returns False once the port is closed."""
         while True:
             try:
                 data = machine.ports[name].recv(1 << 18, socket.MSG_DONTWAIT)

@@ -1,4 +1,4 @@
-// Tests newstore under load, on sim and shm.
+// Tests newstore under load, on the fabrics sim (simulator) and shm (shared memory).
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -33,7 +33,8 @@ class Newstore : public ::testing::TestWithParam<const char*> {
 INSTANTIATE_TEST_SUITE_P(Fabrics, Newstore, ::testing::Values("sim", "shm"));
 
 // Number of operations that ended in an accepted way. A few operations may give up on a key whose lock is
-// always taken; on shm the thread that holds the lock may be preempted for a long time.
+// always taken; on shared memory (fabric shm) the thread that holds the lock may be preempted for a long
+// time.
 std::uint64_t ended(const measure::Tally& sum) {
   std::uint64_t all = sum.completed();
   for (const measure::KindTally& kind : sum.kinds)

@@ -1,4 +1,4 @@
-// A client: GET by three READs, PUT and DELETE with the slot's lock held. No server takes part.
+// A client: GET by three READs, PUT and DELETE with the record's lock held. No server takes part.
 #pragma once
 
 #include "newstore/store.h"
@@ -19,7 +19,7 @@ class Client final : public kv::Client {
   }
 
  private:
-  // The position of a record's slot.
+  // Where a record's slot (lock, state and value) is.
   struct Slot {
     const fabric::RemoteRegion* region = nullptr;
     std::uint64_t offset = 0;
@@ -34,8 +34,8 @@ class Client final : public kv::Client {
   [[nodiscard]] coro::Task<Lock> take(Slot slot, fabric::OpStats* stats);
   [[nodiscard]] Slot find(kv::Key key) const;
   [[nodiscard]] kv::OpResult found(std::uint32_t retries);
-  // The part of this client's buffer that begins `within` bytes from its start; a slot for READs comes first,
-  // then one for WRITEs.
+  // The part of this client's buffer that begins `within` bytes from its start. The buffer has space for one
+  // slot (lock, state, value) that READs fill, then for one that is written.
   [[nodiscard]] fabric::LocalSlice buffer(std::uint64_t within) const { return {buffer_, at_ + within}; }
   [[nodiscard]] std::uint64_t word(std::uint64_t within) const;
 

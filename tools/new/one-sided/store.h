@@ -36,8 +36,9 @@ struct Settings {
 struct Shared {
   Settings settings;
   std::unordered_map<std::uint64_t, std::uint64_t> record_of;  // key digest -> record
-  std::map<fabric::NodeId, fabric::Region*> buffers;           // two slots for each client
-  std::vector<fabric::RemoteRegion> slots;                     // indexed by serving node
+  // by node, the clients' buffers: two slots for each client
+  std::map<fabric::NodeId, fabric::Region*> buffers;
+  std::vector<fabric::RemoteRegion> slots;  // the servers' tables, indexed by node
 };
 
 class Store final : public kv::Store {

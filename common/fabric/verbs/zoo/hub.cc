@@ -148,9 +148,11 @@ int Hub::fault(Call call) {
 
 void Hub::went_well(const QueuePair& qp) {
   if (settings.raises.empty()) return;
+  const std::size_t device = qp.nic->device->number;
   const std::uint64_t n = well_.fetch_add(1, std::memory_order_relaxed) + 1;
+  const std::uint64_t n_of_device = qp.nic->device->well.fetch_add(1, std::memory_order_relaxed) + 1;
   for (const Raise& one : settings.raises) {
-    if (one.n != n) continue;
+    if (one.device ? *one.device != device || one.n != n_of_device : one.n != n) continue;
     ibv_async_event event{};
     event.event_type = one.type;
     if (one.type == IBV_EVENT_PORT_ERR || one.type == IBV_EVENT_PORT_ACTIVE) {

@@ -65,6 +65,8 @@ struct DeviceModel {
   std::uint32_t pause_ns = 0;
   // Probability that a WRITE is overtaken by the next request on its queue pair, if that is of this kind.
   double overtaken[kinds_count] = {};
+  // probability that a reliable request is executed late, as if its first transmission had been lost
+  double retransmit = 0;
   // a WRITE may become visible to the CPU up to this many us after its completion
   std::uint32_t late_us = 0;
   bool has_extended = true;  // whether the device has ibv_create_cq_ex, and ibv_create_qp_ex with ibv_wr_*

@@ -35,6 +35,7 @@ struct Device : ibv_device {
   DeviceModel model;
   std::uint16_t number = 0;  // index in the machine's list of devices
   Counters counters;
+  std::atomic<std::uint64_t> well = 0;  // number of its requests that succeeded
 };
 
 // An open device. The program gets a pointer to `verbs.context`.

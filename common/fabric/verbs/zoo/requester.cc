@@ -234,7 +234,7 @@ void advance(QueuePair& qp) {
     const Nanos earliest = std::max(next.due, qp.wait_until);
     if (earliest != 0 && earliest > now()) return hub().look_later(qp.qp_base.qp_num, earliest);
     if (has_to_wait(qp, next)) return;
-    if (qp.is_reliable() && !next.is_resent && hub().happens(hub().settings.retransmit)) {
+    if (qp.is_reliable() && !next.is_resent && hub().happens(qp.nic->model().retransmit)) {
       next.is_resent = true;
       count(qp, Counters::Kind::resent);
       qp.wait_until = now() + resend_delay;

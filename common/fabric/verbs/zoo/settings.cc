@@ -7,6 +7,9 @@
 #include <cerrno>
 #include <charconv>
 #include <limits>
+#include <set>
+#include <span>
+#include <string>
 #include <utility>
 
 namespace loch::fabric::verbs::zoo {
@@ -106,7 +109,7 @@ std::expected<Failure, std::string> parse_failure(std::string_view text) {
 
 // Parses the value of the key `overtake`, KIND:P: with the probability P a request of this kind overtakes the
 // WRITE before it.
-std::expected<bool, std::string> set_overtaken(Settings& settings, std::string_view text) {
+std::expected<bool, std::string> set_overtaken(std::span<DeviceModel> devices, std::string_view text) {
   constexpr std::string_view kinds[kinds_count] = {"write", "read", "atomic", "send"};
   const std::size_t colon = std::min(text.find(':'), text.size());
   const auto found = std::ranges::find(kinds, text.substr(0, colon));
@@ -114,27 +117,27 @@ std::expected<bool, std::string> set_overtaken(Settings& settings, std::string_v
     return Wrong("overtake=" + std::string(text) + ": expected write:P, read:P, atomic:P or send:P");
   const auto share = number("overtake", text.substr(colon + 1), 1);
   if (!share) return Wrong(share.error());
-  for (DeviceModel& device : settings.devices) device.overtaken[found - std::begin(kinds)] = *share;
+  for (DeviceModel& device : devices) device.overtaken[found - std::begin(kinds)] = *share;
   return true;
 }
 
-std::expected<bool, std::string> set_scope(Settings& settings, std::string_view text) {
+std::expected<bool, std::string> set_scope(std::span<DeviceModel> devices, std::string_view text) {
   constexpr std::string_view names[] = {"none", "nic", "node"};
   const auto found = std::ranges::find(names, text);
   if (found == std::end(names)) return Wrong("scope=" + std::string(text) + ": expected none, nic or node");
-  for (DeviceModel& device : settings.devices) device.scope = static_cast<Scope>(found - std::begin(names));
+  for (DeviceModel& device : devices) device.scope = static_cast<Scope>(found - std::begin(names));
   return true;
 }
 
-// Applies a key of LOCH_ZOO that changes a property of every device of the machine. Returns false if there is
-// no such key.
-std::expected<bool, std::string> change_devices(Settings& settings, std::string_view key,
+// Applies a key of LOCH_ZOO that changes a property of the given devices. Returns false if there is no such
+// key.
+std::expected<bool, std::string> change_devices(std::span<DeviceModel> devices, std::string_view key,
                                                 std::string_view text) {
   constexpr double whole = std::numeric_limits<std::int32_t>::max();
   const auto each = [&](double most, auto change) -> std::expected<bool, std::string> {
     const auto value = number(key, text, most);
     if (!value) return Wrong(value.error());
-    for (DeviceModel& device : settings.devices) change(device, *value);
+    for (DeviceModel& device : devices) change(device, *value);
     return true;
   };
   using Model = DeviceModel;
@@ -167,10 +170,11 @@ std::expected<bool, std::string> change_devices(Settings& settings, std::string_
     return each(1e7, [](Model& d, double v) { d.pause_ns = static_cast<std::uint32_t>(v); });
   if (key == "late_us")
     return each(1e6, [](Model& d, double v) { d.late_us = static_cast<std::uint32_t>(v); });
-  if (key == "overtake") return set_overtaken(settings, text);
-  if (key == "scope") return set_scope(settings, text);
+  if (key == "retransmit") return each(1, [](Model& d, double v) { d.retransmit = v; });
+  if (key == "overtake") return set_overtaken(devices, text);
+  if (key == "scope") return set_scope(devices, text);
   if (key == "atomics" && text == "global") {
-    for (DeviceModel& device : settings.devices) device.atomics = IBV_ATOMIC_GLOB;
+    for (DeviceModel& device : devices) device.atomics = IBV_ATOMIC_GLOB;
     return true;
   }
   if (key == "atomics")
@@ -180,14 +184,55 @@ std::expected<bool, std::string> change_devices(Settings& settings, std::string_
     const auto found = std::ranges::find(names, text);
     if (found == std::end(names))
       return Wrong("order=" + std::string(text) + ": expected never, rts or always");
-    for (DeviceModel& device : settings.devices)
-      device.in_order = static_cast<InOrder>(found - std::begin(names));
+    for (DeviceModel& device : devices) device.in_order = static_cast<InOrder>(found - std::begin(names));
     return true;
   }
   return false;
 }
 
+// Gives the machine `count` devices like its first, numbered from 0: the last digit of the name.
+std::expected<void, std::string> copy_device(Settings& settings, std::string_view text) {
+  const auto count = number("copies", text, 8);
+  if (!count) return Wrong(count.error());
+  // The names live as long as the process, because programs may keep pointers to them.
+  static std::set<std::string> names;
+  const DeviceModel first = settings.devices.front();
+  std::string name = first.name;
+  if (*count < 1 || name.empty() || name.back() != '0')
+    return Wrong("copies=" + std::string(text) + ": expected 1 to 8, and a device whose name ends in 0");
+  settings.devices.clear();
+  for (int i = 0; i < static_cast<int>(*count); ++i) {
+    name.back() = static_cast<char>('0' + i);
+    settings.devices.push_back(first);
+    settings.devices.back().name = names.insert(name).first->c_str();
+  }
+  return {};
+}
+
+// Applies a key to one device of the machine, as in 1:inline=64.
+std::expected<void, std::string> apply_to_device(Settings& settings, std::string_view key,
+                                                 std::string_view text) {
+  const std::size_t colon = key.find(':');
+  const auto index = number(key, key.substr(0, colon), static_cast<double>(settings.devices.size()) - 1);
+  if (!index) return Wrong(index.error());
+  const auto at = static_cast<std::size_t>(*index);
+  const std::string_view what = key.substr(colon + 1);
+  if (what == "raise") {
+    auto raise = parse_raise(text);
+    if (!raise) return Wrong(raise.error());
+    raise->device = at;
+    settings.raises.push_back(*raise);
+    return {};
+  }
+  const auto changed = change_devices({&settings.devices[at], 1}, what, text);
+  if (!changed) return Wrong(changed.error());
+  if (!*changed) return Wrong(std::string(key) + ": no such key of one device (docs/zoo.md lists them)");
+  return {};
+}
+
 std::expected<void, std::string> apply(Settings& settings, std::string_view key, std::string_view text) {
+  if (key.find(':') != std::string_view::npos) return apply_to_device(settings, key, text);
+  if (key == "copies") return copy_device(settings, text);
   const auto set = [&](double most, auto& field, double scale = 1) -> std::expected<void, std::string> {
     const auto value = number(key, text, most);
     if (!value) return Wrong(value.error());
@@ -195,7 +240,6 @@ std::expected<void, std::string> apply(Settings& settings, std::string_view key,
     return {};
   };
   if (key == "delay_us") return set(1e6, settings.delay_ns, 1000);
-  if (key == "retransmit") return set(1, settings.retransmit);
   if (key == "counter_start") return set(std::numeric_limits<std::uint32_t>::max(), settings.counter_start);
   if (key == "drop") return set(1, settings.drop);
   if (key == "seed") return set(1e15, settings.seed);
@@ -218,7 +262,7 @@ std::expected<void, std::string> apply(Settings& settings, std::string_view key,
     settings.failures.push_back(*failure);
     return {};
   }
-  const auto changed = change_devices(settings, key, text);
+  const auto changed = change_devices(settings.devices, key, text);
   if (!changed) return Wrong(changed.error());
   if (!*changed) return Wrong(std::string(key) + ": no such key (docs/zoo.md lists them)");
   return {};

@@ -10,6 +10,7 @@
 #include <array>
 #include <cstdint>
 #include <expected>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -62,15 +63,16 @@ struct Raise {
   ibv_event_type type = IBV_EVENT_PORT_ERR;
   // the event is raised when this many requests have succeeded
   std::uint64_t n = 1;
+  // Index of the device whose requests are counted; if not set, all requests count, and the device of the
+  // n-th raises the event.
+  std::optional<std::size_t> device;
 };
 
 struct Settings {
   std::string machine;               // name of the emulated machine
   std::vector<DeviceModel> devices;  // the machine's devices, after the changes that LOCH_ZOO asks for
   std::uint64_t delay_ns = 0;        // upper bound in ns of each request's random delay before execution
-  // probability that a reliable request is executed late, as if its first transmission had been lost
-  double retransmit = 0;
-  double drop = 0;  // probability that a UC or UD message is lost
+  double drop = 0;                   // probability that a UC or UD message is lost
   std::uint64_t seed = 1;
   std::uint32_t events_per_second = 0;  // rate of harmless asynchronous events that the NIC thread raises
   std::uint32_t first_qpn = 64;

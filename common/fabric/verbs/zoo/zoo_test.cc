@@ -153,7 +153,7 @@ struct Open {
     std::memcpy(&value, bytes.data() + offset, 8);
     return value;
   }
-  // A word that the NIC's thread may write at the same time.
+  // Reads a word that the NIC's thread may write at the same time.
   std::uint64_t word_in_use(std::size_t offset) const {
     return std::atomic_ref(*reinterpret_cast<std::uint64_t*>(at(offset))).load(std::memory_order_acquire);
   }
@@ -399,8 +399,9 @@ TEST(ZooTest, LateRequestsKeepTheirOrder) {
   EXPECT_THAT(order, ElementsAre(1, 2, 3, 4, 5, 6, 7, 8));
 }
 
-// The first of three WRITEs to a word is overtaken by the second alone, so that what it wrote does not stay.
-// The third may itself be kept back, or overtake the second if that one came late.
+// Of three WRITEs to a word, only the second can overtake the first: the first is placed before the third at
+// the latest, so that the word does not keep the first value. It keeps the third, or the second if the third
+// has overtaken that one.
 TEST(ZooTest, AWriteIsOvertakenByOneRequest) {
   Open nic("mlx5-ib,overtake=write:1");
   const auto [one, other] = nic.connect(IBV_QPT_RC);
