@@ -75,7 +75,7 @@ def plan(builds: dict[str, Path], for_valgrind: Path | None = None) -> list[Step
             for suite in zoo.suites(machine):
                 act = partial(zoo.try_suite, build, machine, suite, is_plain=table in SANITIZERS)
                 steps.append(Step(table, machine.name, suite, act))
-            for protocol in (*zoo.protocols(), *zoo.protocols_over_rc()):
+            for protocol in (*zoo.protocols(), *zoo.protocols_over_rc(), *zoo.protocols_on_memory_nodes()):
                 act = partial(zoo.try_protocol, build, machine, protocol)
                 steps.append(Step(table, machine.name, protocol.name, act))
     if for_valgrind is None:
