@@ -24,6 +24,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using Words = std::vector<std::string>;
 
 kv::Registry toys() {
@@ -466,25 +467,34 @@ TEST_P(BenchOn, BackgroundWorkersHaveSettledWhenTheLoadBegins) {
   EXPECT_GT(*hashes.begin(), 0);
 }
 
-// 36 clients move values of 1 MB over three links, so that an operation takes tens of milliseconds. If
-// operations that are under way at the end of the window are abandoned, the run ends at most 1 ms after the
-// window, and what was measured within the window is the same.
+// With a NIC that takes 1 ms for a pass, an operation takes several milliseconds. If operations that are
+// under way at the end of the window are abandoned, the run ends at most 1 ms after the window, and what was
+// measured within the window is the same.
 TEST_P(BenchOn, OperationsUnderWayAtTheEndAreAbandonedWithoutChangingWhatWasMeasured) {
   if (GetParam() != "sim") GTEST_SKIP() << "only a simulated run can end while operations are under way";
   const auto run = [&](const std::string& at_end) {
-    const Words words = {"--protocol", "slots", "--fabric",     "sim", "--nodes",  "3",
-                         "--clients",  "12",    "--keys",       "50",  "--get",    "0.5",
-                         "--warmup",   "20ms",  "--seed",       "3",   "--at-end", at_end,
-                         "--duration", "50ms",  "--value-size", "1M",  "--json",   file(at_end + ".json")};
+    const Words words = {"--protocol",     "slots",
+                         "--fabric",       "sim",
+                         "--nodes",        "3",
+                         "--clients",      "12",
+                         "--keys",         "50",
+                         "--get",          "0.5",
+                         "--warmup",       "20ms",
+                         "--seed",         "3",
+                         "--at-end",       at_end,
+                         "--duration",     "50ms",
+                         "--hardware-set", "nic.pipeline=1000000",
+                         "--json",         file((at_end + ".json").c_str())};
     EXPECT_EQ(run_bench(words, toys()), 0);
-    return read(at_end + ".json");
+    return read((at_end + ".json").c_str());
   };
-  const auto finished = run("finish"), abandoned = run("abandon");
+  auto finished = run("finish"), abandoned = run("abandon");
   EXPECT_GT(finished["operations"]["total"], 36);
   EXPECT_GT(finished["sim"]["virtual_s"], 0.0711);
   EXPECT_LE(abandoned["sim"]["virtual_s"], 0.0711);
   EXPECT_EQ(abandoned["run_end"], "finished");
-  for (const char* key : {"throughput_ops_s", "operations", "latency_us", "requests_per_operation"})
+  for (auto* each : {&finished, &abandoned}) (*each)["operations"].erase("outside_window");
+  for (const char* key : {"throughput_ops_s", "operations", "latency_us", "verbs"})
     EXPECT_EQ(finished[key], abandoned[key]) << key;
   EXPECT_THAT(abandoned["notes"].dump(), HasSubstr("operations were abandoned at the end"));
   EXPECT_THAT(finished["notes"].dump(), Not(HasSubstr("abandoned")));
