@@ -259,5 +259,40 @@ TEST(Minimise, FindsTheFewThatMatter) {
   EXPECT_EQ(missed.smallest(), 2U);
 }
 
+// The checker packs names such as "w3.17" into a few bits. Names that do not fit, or that only resemble them,
+// are values of their own.
+TEST(Values, OfAllFormsAreTheirOwn) {
+  const std::vector<std::string> names = {"init",
+                                          "w0.0",
+                                          "w1.0",
+                                          "w0.1",
+                                          "w01.0",
+                                          "w1.00",
+                                          "w1048575.1",
+                                          "w1048576.1",
+                                          "w0.1048577",
+                                          "w2.68719476736",
+                                          "w2.137438953471",
+                                          "w2.137438953472",
+                                          "w2.0",
+                                          "w1048575.137438953471",
+                                          "w1048575.137438953470",
+                                          "w18446744073709551615.18446744073709551615",
+                                          "w.1",
+                                          ""};
+  for (const std::string& put : names) {
+    for (const std::string& read : names) {
+      const std::vector<Operation> operations = {{1, OpKind::put, Outcome::ok, "k", put, 0, 1},
+                                                 {2, OpKind::get, Outcome::ok, "k", read, 2, 3}};
+      const CheckReport report = check_operations(operations, {.initial = Initial::absent});
+      EXPECT_EQ(report.verdict() == Verdict::holds, put == read) << put << ", then " << read;
+      if (put == read) continue;
+      ASSERT_EQ(report.failures.size(), 1U);
+      ASSERT_FALSE(report.failures[0].sub_history.empty());
+      EXPECT_EQ(report.failures[0].sub_history.back().value, read);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace loch::check

@@ -62,7 +62,7 @@ def plan(builds: dict[str, Path], for_valgrind: Path | None = None) -> list[Step
         for machine in zoo.machines():
             for suite in zoo.SUITES if zoo.has_everything(machine) else ():
                 steps.append(Step(table, machine.name, suite, partial(zoo.try_suite, build, machine, suite)))
-            for protocol in (*zoo.protocols(), *zoo.protocols_over_rc()):
+            for protocol in (*zoo.protocols(), *zoo.protocols_over_rc(), *zoo.protocols_on_memory_nodes()):
                 act = partial(zoo.try_protocol, build, machine, protocol)
                 steps.append(Step(table, machine.name, protocol.name, act))
     if for_valgrind is None:

@@ -88,6 +88,31 @@ def protocols_over_rc() -> tuple[Protocol, ...]:
     )
 
 
+@cache
+def protocols_on_memory_nodes() -> tuple[Protocol, ...]:
+    """The protocols whose data may lie on nodes that drive no load: Nessie's entries, and chunks of memory that clients
+    ask these nodes for by SENDs."""
+    of = {each.name: each for each in protocols()}
+    remote = ("--protocol", "nessie", "--server-nodes", "1", "--nessie.placement", "remote")
+    race = ("--protocol", "race", "--server-nodes", "1")
+    asks = {"rc": True, "receives_rc": True}
+    return (
+        replace(of["nessie"], name="nessie on memory nodes", flags=remote),
+        replace(
+            of["nessie"],
+            name="nessie by ALLOC",
+            needs={**of["nessie"].needs, **asks},
+            flags=(*remote, "--nessie.allocation", "chunks"),
+        ),
+        replace(
+            of["race"],
+            name="race by ALLOC",
+            needs={**of["race"].needs, **asks},
+            flags=(*race, "--race.allocation", "chunks"),
+        ),
+    )
+
+
 def bench(build: Path) -> str:
     return str(build / "bin/loch-bench")
 
@@ -200,6 +225,13 @@ def wrong_with_run(outcome: Outcome, protocol: Protocol) -> str:
         return f"ran on {outcome.result['capabilities']['device']}"
     if operations["corrupt"] or operations["error"]:
         return f"{operations['corrupt']} values corrupt, {operations['error']} errors"
+    # An operation of Nessie may time out, because a thread may be without a core for longer than the expiry period; then
+    # it is counted, and nothing else lets one time out.
+    expired = outcome.result["protocol_counters"].get("expired_operations", operations["timeout"])
+    if operations["timeout"] > expired:
+        return f"{operations['timeout']} operations timed out, of which {expired:.0f} expired"
+    if operations["table_full"]:
+        return f"{operations['table_full']} PUTs found no memory"
     if protocol.keeps_values and not operations["verified"] + operations.get("outside_window", 0):
         return "no operation ended"
     return ""
