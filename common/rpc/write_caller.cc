@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "common/base/probe.h"
+#include "common/fabric/copy_out.h"
 #include "common/fabric/memory.h"
 
 namespace loch::rpc {
@@ -329,8 +330,8 @@ WriteReply WriteCaller::answer(ServerId server, Row* row, fabric::OpStats* stats
 // other bytes than the last ones may arrive last.
 const std::byte* WriteCaller::frame_of(const fabric::LocalSlice& slot, std::uint32_t bytes, bool is_copied) {
   if (!is_copied || slot.region->elision().on()) return slot.data();
-  copied_.resize(bytes);
-  fabric::copy_from_shared(copied_.data(), slot.data(), bytes);
+  if (copied_.size() < bytes) copied_.resize(bytes);
+  fabric::copy_out(copied_.data(), slot.data(), bytes);
   return copied_.data();
 }
 

@@ -177,7 +177,9 @@ class WriteCaller::FirstTry {
   void await_suspend(std::coroutine_handle<> waiter) {
     was_stopping_ = caller_.worker_.stopping();
     const ChannelConfig& config = caller_.config_;
-    const Nanos patience = began_ + std::min(config.give_up_after, config.retry_after);
+    // Posting takes CPU time, so that it is later than before.
+    const Nanos patience =
+        std::min(began_ + config.give_up_after, caller_.worker_.now() + config.retry_after);
     watch_.emplace(caller_.worker_, caller_.awaited(server_, row_), patience);
     watch_->await_suspend(waiter);
   }
