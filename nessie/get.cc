@@ -127,6 +127,7 @@ coro::Task<kv::OpResult> get(Lane* lane, kv::Key key, fabric::OpStats* stats) {
     const Got got = co_await onesided::get_once(Tables{begin_attempt(*lane, stats)}, key);
     const Attempt ended = attempt_of(got.ended);
     if (!is_worth_retrying(ended) || attempt + 1 == lane->settings.attempts) {
+      if (ended == Attempt::expired) ++lane->own.counters.expired_operations;
       kv::OpResult result = result_of(ended, attempt);
       if (ended == Attempt::ok) result.value = got.value;
       co_return result;

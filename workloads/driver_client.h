@@ -44,7 +44,10 @@ struct Driver::Slot {
   std::vector<std::uint64_t> batch;   // records of the slot's current multi-get
   std::uint32_t key_size = 0;         // bytes of the current operation's key
   kv::ValueStamp stamp;
-  std::string key_text, value_text;
+  // Names of the current operation's key and value in the history. `key_text` points to the key itself or
+  // into `key_hex`.
+  std::string_view key_text;
+  std::string key_hex, value_text;
   fabric::OpStats stats;
 };
 

@@ -86,6 +86,7 @@ coro::SelfOwned run_main(coro::Task<void>* main, bool* ended) {
 }  // namespace
 
 Nanos Shared::now() const {
+  if (tick_line.is_set()) return tick_line.at(read_ticks()) - clock_base;
   timespec at{};
   clock_gettime(CLOCK_MONOTONIC, &at);  // reads the clock through the vDSO, without a system call
   return at.tv_sec * 1'000'000'000LL + at.tv_nsec - clock_base;
@@ -380,7 +381,9 @@ bool RealtimeWorker::idle() {
     const Nanos span = timers_->at - time_;
     if (spinning_timers_ == 0 && span > shortest_sleep) {
       sleeps.fetch_add(1, std::memory_order_relaxed);
-      const Nanos until = timers_->at + shared_->clock_base;
+      // Where times are a function of the counter, CLOCK_MONOTONIC has drifted from them.
+      const Nanos until = shared_->tick_line.is_set() ? read_clock(CLOCK_MONOTONIC) + span
+                                                      : timers_->at + shared_->clock_base;
       const timespec at{until / 1'000'000'000, until % 1'000'000'000};
       clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, nullptr);
       time_ = now();

@@ -21,6 +21,8 @@ struct Shared {
   Nanos clock_base = 0;  // CLOCK_MONOTONIC at the zero of the fabric's clock
   // true: workers read the time-stamp counter; false: CLOCK_MONOTONIC. To be set before workers are added.
   bool clocks_by_ticks = false;
+  // If set, all workers read the time-stamp counter by this one function. To be set before workers are added.
+  TickLine tick_line;
   std::atomic<bool> stopping = false;
   std::atomic<bool> interrupted = false;
   std::atomic<bool> deadlocked = false;
@@ -42,7 +44,7 @@ struct Shared {
 class RealtimeWorker : public Worker {
  public:
   RealtimeWorker(const WorkerSpec& spec, std::uint64_t seed, Shared* shared)
-      : Worker(spec, seed), shared_(shared), clock_(shared->clocks_by_ticks) {}
+      : Worker(spec, seed), shared_(shared), clock_(shared->clocks_by_ticks, shared->tick_line) {}
 
   [[nodiscard]] coro::RunQueue& run_queue() final { return run_queue_; }
   [[nodiscard]] Nanos now() const final {
