@@ -70,15 +70,24 @@ FuzzFinding fuzz_seed(std::uint64_t seed, const FuzzOptions& options, const kv::
 
 Result<> check_runnable(const FuzzOptions& options, const kv::Module& module) {
   constexpr std::uint64_t most_seeds = 16;
-  std::optional<Error> first;
+  std::optional<Error> refusal;
+  bool can_run = false;
+  const auto attempt = [&](FuzzScenario& scenario) -> Result<> {
+    if (!can_run) return try_scenario(scenario, options.hardware);
+    // A store was laid out in memory once; for the other seeds it is enough that one can be deployed.
+    const workloads::RunPlan& plan = scenario.plan;
+    LOCH_ASSIGN(const std::unique_ptr<kv::Store> store,
+                module.deploy(plan.deploy, plan.options, plan.mutant));
+    return {};
+  };
   for (std::uint64_t i = 0; i < std::min(most_seeds, options.seeds); ++i) {
-    const Result<> done = with_room(options.first_seed + i, options, module, [&](FuzzScenario& scenario) {
-      return try_scenario(scenario, options.hardware);
-    });
-    if (done) return {};
-    if (!first) first = done.error();
+    const Result<> done = with_room(options.first_seed + i, options, module, attempt);
+    can_run = can_run || done.has_value();
+    if (can_run && options.settings.empty()) return {};
+    if (!done && !refusal) refusal = done.error();
   }
-  return std::unexpected(*first);
+  if (refusal) return std::unexpected(*refusal);
+  return {};
 }
 
 Result<> write_history(const FuzzFinding& finding, const std::string& path) {

@@ -1,6 +1,7 @@
 // Tests the checker on hand-written histories, each the smallest of its kind.
 #include "common/check/linearizable.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -257,6 +258,15 @@ TEST(Minimise, FindsTheFewThatMatter) {
   for (Nanos i = 0; i < 4'000; ++i) missed.put("v" + std::to_string(i), 10 * i + 1, 10 * i + 4);
   missed.miss(25'005, 25'006);
   EXPECT_EQ(missed.smallest(), 2U);
+}
+
+// The table of keys compares 32 bits of their hashes first, in which some of so many keys agree.
+TEST(Keys, WhoseHashesAgreeAreDifferentKeys) {
+  constexpr std::uint32_t keys = 300'000;
+  std::vector<Operation> operations;
+  for (std::uint32_t key = 0; key < keys; ++key)
+    operations.push_back({1, OpKind::get, Outcome::not_found, fmt::format("user{}", key), {}, key, key});
+  EXPECT_EQ(check_operations(operations, {}).keys, keys);
 }
 
 // The checker packs names such as "w3.17" into a few bits. Names that do not fit, or that only resemble them,

@@ -237,13 +237,13 @@ def wrong_with_run(outcome: Outcome, protocol: Protocol) -> str:
     return ""
 
 
-def judge_refusal(outcome: Outcome, why: str) -> Outcome:
+def judge_refusal(outcome: Outcome, why: str, command: str = "bench") -> Outcome:
     """Judges a run that has to be refused by one line before anything runs."""
     outcome.is_refusal = True
     lines = [line for line in outcome.said.strip().splitlines() if line]
     if outcome.status == 0:
         outcome.fault = f"ran, although: {why}"
-    elif outcome.status not in (1, 2) or len(lines) != 1 or not lines[0].startswith("loch bench: "):
+    elif outcome.status not in (1, 2) or len(lines) != 1 or not lines[0].startswith(f"loch {command}: "):
         outcome.fault = f"status {outcome.status}, expected one line that says: no {why}: {outcome.said[:300]!r}"
     else:
         outcome.fault = ""
@@ -258,10 +258,14 @@ def try_protocol(build: Path, machine: Machine, protocol: Protocol, prefix: Sequ
     return judge_refusal(outcome, why) if why else outcome
 
 
-def try_suite(build: Path, machine: Machine, suite: str) -> Outcome:
-    """Runs the fabric's conformance or litmus suite, which needs RC, UC, UD and atomics."""
+def try_suite(build: Path, machine: Machine, suite: str, is_plain: bool = False) -> Outcome:
+    """Runs the fabric's conformance suite, if `is_plain` without the decorator that counts requests, or the races of
+    `loch litmus`."""
+    if suite == "litmus":
+        return try_litmus(build, machine)
+    command = [str(build / "tests/fabric/fabric_conformance_test"), "--gtest_brief=1"]
     outcome = execute(
-        [str(build / f"tests/fabric/fabric_{suite}_test"), "--gtest_brief=1"], environment(build, machine.name)
+        [*command, *(["--gtest_filter=-*_counted"] if is_plain else [])], environment(build, machine.name)
     )
     if not outcome.fault and outcome.status != 0:
         failed = re.findall(r"^\[  FAILED  \] (\S+)", outcome.said, re.MULTILINE)
@@ -269,6 +273,21 @@ def try_suite(build: Path, machine: Machine, suite: str) -> Outcome:
     return outcome
 
 
-def has_everything(machine: Machine) -> bool:
+def try_litmus(build: Path, machine: Machine) -> Outcome:
+    """Runs the races of `loch litmus`: none may show what the device claims never to do. A machine without RC, which
+    all races need, has to be refused."""
+    flags = ["litmus", "--fabric", "verbs", "--time", "100ms", "--tries", "100"]
+    outcome = execute([bench(build), *flags], environment(build, machine.name))
     device = machine.devices[0]
-    return all(device[name] for name in ("rc", "uc", "ud", "atomics", "srq")) and not device["iwarp"]
+    if not device["rc"] or device["iwarp"]:
+        return judge_refusal(outcome, "RC of InfiniBand", command="litmus")
+    if not outcome.fault and outcome.status != 0:
+        outcome.fault = f"exit status {outcome.status}: {outcome.said.strip().splitlines()[-1]}"
+    return outcome
+
+
+def suites(machine: Machine) -> tuple[str, ...]:
+    """The suites that run on a machine: the conformance suite needs RC, UC, UD, shared receive queues and atomics."""
+    device = machine.devices[0]
+    is_whole = all(device[name] for name in ("rc", "uc", "ud", "atomics", "srq")) and not device["iwarp"]
+    return SUITES if is_whole else ("litmus",)
