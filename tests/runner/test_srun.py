@@ -96,7 +96,7 @@ class Srun(Folder):
                 self.assert_nothing_left()
 
     def test_a_killed_worker_is_named_and_the_others_go_on(self):
-        started = self.start("none", "verbs", 7, duration="4s")
+        started = self.start("none", "shm", duration="4s")
         self.wait_until(lambda: len(self.ranks()) == 2 * RANKS, "the ranks have not begun")
         time.sleep(1.5)
         os.kill(self.worker_of(2), signal.SIGKILL)
