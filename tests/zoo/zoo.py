@@ -207,7 +207,7 @@ def run_protocol(
     succeed: the outcome's `fault` says why it did not."""
     with tempfile.TemporaryDirectory(prefix="loch-zoo-") as folder:
         path = Path(folder) / "result.json"
-        flags = flags_of(protocol, duration="1500ms" if prefix else "20ms")
+        flags = flags_of(protocol, duration="6s" if prefix else "20ms")
         command = [*prefix, bench(build), *flags, "--json", str(path), *more]
         outcome = execute(command, environment(build, settings))
         if path.exists() and path.stat().st_size:
