@@ -92,7 +92,10 @@ coro::Task<void> count_turns(Pair* pair, std::uint32_t reads, std::uint32_t* tur
   coro::Scope scope(pair->worker[0]->run_queue());
   bool has_ended = false;
   scope.spawn(read_often(pair, reads, &has_ended));
-  for (; !has_ended; ++*turns) co_await pair->worker[0]->run_queue().yield();
+  while (!has_ended) {
+    co_await pair->worker[0]->run_queue().yield();
+    ++*turns;
+  }
   co_await scope.join();
 }
 
