@@ -15,13 +15,6 @@
 namespace loch::nessie {
 namespace {
 
-// Whether the header read from memory belongs to the entry that the index word names.
-bool is_of(const WordFormat& format, const EntryMeta& meta, Word stored, const EntryId& id) {
-  if (!WordFormat::is_stored(stored)) return false;
-  const bool is_same_incarnation = !format.has_incarnation() || meta.incarnation == id.incarnation;
-  return is_same_incarnation && (!format.has_generation() || meta.generation == id.generation);
-}
-
 // Handles a fetched entry that is not the one that the index word named. If the operation is older than the
 // expiry period, the entry may have been reused, and the attempt expires. An operation younger than that has
 // read memory that was lost, which is an error and not a miss (case A4 in docs/protocols/nessie.md).
@@ -106,7 +99,7 @@ bool EntryRequest::await_ready() {
   }
   if (id.node >= lane.own.peers.size() || id.index >= settings.entries_per_node) return true;
   const EntryReading reading = reading_of(access_, word_, found_.extent);
-  transfer_.emplace(lane.worker, *reading.request(), reading.landing());
+  transfer_.emplace(lane.worker, *reading.request(), [&reading] { return reading.landing(); });
   return transfer_->await_ready();
 }
 

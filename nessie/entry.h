@@ -73,6 +73,15 @@ class EntryRequest {
 // Sets `is_key` of an entry that was fetched.
 void compare_key(Access access, kv::Key key, Fetched* found);
 
+// Whether the header read from memory, with the meta word `stored`, belongs to the entry that the index word
+// names.
+[[nodiscard]] inline bool is_of(const WordFormat& format, const EntryMeta& meta, Word stored,
+                                const EntryId& id) {
+  if (!WordFormat::is_stored(stored)) return false;
+  const bool is_same_incarnation = !format.has_incarnation() || meta.incarnation == id.incarnation;
+  return is_same_incarnation && (!format.has_generation() || meta.generation == id.generation);
+}
+
 // Whether the operation that linked the entry has committed it (Nessie, 2017, 4.3.2; H9 in
 // docs/protocols/nessie.md).
 [[nodiscard]] inline bool is_committed(const Settings& settings, Word word, const EntryMeta& meta) {

@@ -197,6 +197,19 @@ coro::Task<void> one_put_of_each(TestRun* run, std::vector<fabric::OpStats>* out
   }
 }
 
+// An expiry period of a few round trips lets GETs, PUTs and DELETEs expire: each one that answers "timeout"
+// is counted, and no operation times out for another reason.
+TEST(OnSim, EachOperationThatExpiresIsCounted) {
+  TestRun run(make_fabric("sim", 3, 7), small(3, 2, 24), {{"nessie.expiry", "10us"}});
+  Tally tally;
+  for (std::size_t w = 0; w < run.workers(); ++w)
+    run.start(w, [&run, &tally, w] { return work(&run, w, 100, &tally); });
+  ASSERT_EQ(run.run(), fabric::RunEnd::finished);
+  EXPECT_GT(tally.timeout, 50U);
+  EXPECT_GT(tally.ok, 50U);
+  EXPECT_EQ(run.store().counters().at("expired_operations"), tally.timeout);
+}
+
 // A PUT READs five index words and executes one CAS, as counted both by the protocol and by the counting
 // fabric decorator.
 TEST(OnSim, APutIsFiveIndexReadsAndOneSwap) {

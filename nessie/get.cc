@@ -1,12 +1,15 @@
-// Makes one attempt of a GET: searches the key's candidate slots and fetches the value.
+// A GET: each attempt searches the key's candidate slots and fetches the value. All its coroutines are in
+// this file, so that the compiler can make their frames parts of one.
 #include "nessie/get.h"
 
 #include <algorithm>
 
 #include "common/fabric/memory.h"
 #include "common/onesided/cached.h"
+#include "nessie/attempts.h"
 #include "nessie/entry.h"
 #include "nessie/index.h"
+#include "nessie/operations.h"
 
 namespace loch::nessie {
 namespace {
@@ -29,7 +32,9 @@ coro::Task<Looked> look_up_word(Access access, Word word, Nanos read_at, kv::Key
   const Settings& settings = access.settings();
   Lane& lane = access.lane;
   fabric::Worker& worker = lane.worker;
-  if (lane.node.cache != nullptr) {
+  // Entries of the client's own node are never cached.
+  const bool is_cacheable = lane.node.cache != nullptr && settings.format.entry(word).node != lane.node.node;
+  if (is_cacheable) {
     const std::optional<Looked> cached = look_in_cache(access, word, read_at, key);
     if (cached) {
       co_await worker.compute(worker.costs().compare(key.size));
@@ -75,7 +80,7 @@ coro::Task<Looked> look_up_word(Access access, Word word, Nanos read_at, kv::Key
   if (access.is_over_age()) co_return Looked{Look::expired, {}};
   const kv::ValueView value{lane.node.landing->at(lane.landing_base + entry.value_at()), entry.value_size(),
                             std::min(settings.config.kept_value_bytes, entry.value_size())};
-  if (!found.is_local && lane.node.cache != nullptr) {
+  if (is_cacheable && !found.is_local) {
     co_await worker.compute(worker.costs().copy(entry.value_size()));
     const onesided::CachedEntry place{lane.node.cache.get(), word, read_at + settings.expiry};
     onesided::fill_cache(place, worker.now(), key, value);
@@ -99,8 +104,6 @@ coro::Task<Looked> Tables::look_up(cuckoo::Place /*place*/, Word word, Nanos rea
   return look_up_word(access, word, read_at, key, false);
 }
 
-coro::Task<Got> get_once(Access access, kv::Key key) { return onesided::get_once(Tables{access}, key); }
-
 Attempt attempt_of(onesided::Outcome outcome) {
   switch (outcome) {
     case onesided::Outcome::ok:
@@ -115,6 +118,25 @@ Attempt attempt_of(onesided::Outcome outcome) {
       break;
   }
   return Attempt::link_error;
+}
+
+coro::Task<kv::OpResult> get(Lane* lane, kv::Key key, fabric::OpStats* stats) {
+  LOCH_CHECK_EQ(key.size, lane->settings.entry.key_size());
+  lane->pinned.release();
+  for (std::uint32_t attempt = 0;; ++attempt) {
+    const Got got = co_await onesided::get_once(Tables{begin_attempt(*lane, stats)}, key);
+    const Attempt ended = attempt_of(got.ended);
+    if (!is_worth_retrying(ended) || attempt + 1 == lane->settings.attempts) {
+      if (ended == Attempt::expired) ++lane->own.counters.expired_operations;
+      kv::OpResult result = result_of(ended, attempt);
+      if (ended == Attempt::ok) result.value = got.value;
+      co_return result;
+    }
+    ++lane->own.counters.conflicts;
+    // The GET's first retry follows without back-off, because the operation that changed the index slot has
+    // mostly ended by then.
+    if (attempt > 0) co_await back_off(lane, attempt - 1);
+  }
 }
 
 }  // namespace loch::nessie

@@ -39,9 +39,6 @@ struct Tables {
   void count_mismatch() const { ++access.own().counters.reverse_mismatches; }
 };
 
-// One attempt of a GET. If ok, the value lies in this client's buffer for READ data or in Lane::pinned (a
-// cache entry), until the client's next operation.
-[[nodiscard]] coro::Task<Got> get_once(Access access, kv::Key key);
 [[nodiscard]] Attempt attempt_of(onesided::Outcome outcome);
 
 // Looks up the entry that the word names in the node's cache. `read_at`: now() before the READ of the word; a

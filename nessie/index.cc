@@ -119,7 +119,7 @@ bool WordRequest::await_ready() {
   const std::optional<fabric::WorkRequest> request = reading_.request();
   if (!request) [[unlikely]]
     return true;
-  transfer_.emplace(access.worker(), *request, reading_.landing(read_at_));
+  transfer_.emplace(access.worker(), *request, [this] { return reading_.landing(read_at_); });
   return transfer_->await_ready();
 }
 
@@ -171,10 +171,10 @@ coro::Task<Swap> swap_index(Access access, cuckoo::Place place, Word expected, W
     request.compare = expected;
     request.operand = desired;
     if (access.stats != nullptr) ++access.stats->index_cas;
-    const onesided::Ended ended = co_await onesided::Transfer(
-        access.worker(), request,
-        landing_at(access.lane, node.words, landing.offset, settings.completion == CompletionBy::watermark,
-                   access.worker().now()));
+    const onesided::Ended ended = co_await onesided::Transfer(access.worker(), request, [&] {
+      return landing_at(access.lane, node.words, landing.offset,
+                        settings.completion == CompletionBy::watermark, access.worker().now());
+    });
     fabric::WcStatus status = ended.status;
     if (!ended.is_settled()) [[unlikely]] {
       const fabric::WcStatus settled = co_await settle(&access.lane, ended, peer);

@@ -1,22 +1,15 @@
-// The operations that the load generator calls: attempts until one ends the operation, with back-off
-// between them.
+// The operations that the load generator calls, but for GET (get.cc): attempts until one ends the operation,
+// with back-off between them.
 #include "nessie/operations.h"
 
 #include "common/kv/back_off.h"
-#include "nessie/get.h"
+#include "nessie/attempts.h"
 #include "nessie/migrate.h"
 #include "nessie/put.h"
-#include "nessie/reach.h"
 #include "nessie/remote.h"
 #include "nessie/remove.h"
 
 namespace loch::nessie {
-namespace {
-
-// Whether another attempt of the operation may end differently.
-bool is_worth_retrying(Attempt attempt) {
-  return attempt == Attempt::conflict || attempt == Attempt::again || attempt == Attempt::no_entry;
-}
 
 kv::OpResult result_of(Attempt attempt, std::uint32_t retries) {
   kv::OpResult result;
@@ -53,19 +46,11 @@ kv::OpResult result_of(Attempt attempt, std::uint32_t retries) {
   return result;
 }
 
-// Backs off for a random time (full jitter), because two writers that back off equally would conflict again
-// (known fault H13 in docs/protocols/nessie.md).
 coro::Task<void> back_off(Lane* lane, std::uint32_t attempt) {
   return kv::back_off(&lane->worker, lane->settings.backoff_start, lane->settings.backoff_cap, attempt);
 }
 
-// Begins an attempt of an operation: notes the time, and reads this node's copy of the member table (nodes'
-// incarnations) again if it changed.
-Access begin_attempt(Lane& lane, fabric::OpStats* stats) {
-  const Access access{.lane = lane, .stats = stats, .started = lane.worker.now()};
-  look_at_members(lane);
-  return access;
-}
+namespace {
 
 coro::Task<Attempt> attempt_write(Access access, Writing* w) {
   if (w->kind == EntryKind::tombstone) {
@@ -113,24 +98,6 @@ coro::Task<kv::OpResult> write(Lane* lane, Wish wish, fabric::OpStats* stats) {
 }
 
 }  // namespace
-
-coro::Task<kv::OpResult> get(Lane* lane, kv::Key key, fabric::OpStats* stats) {
-  LOCH_CHECK_EQ(key.size, lane->settings.entry.key_size());
-  lane->pinned.release();
-  for (std::uint32_t attempt = 0;; ++attempt) {
-    const Got got = co_await get_once(begin_attempt(*lane, stats), key);
-    const Attempt ended = attempt_of(got.ended);
-    if (!is_worth_retrying(ended) || attempt + 1 == lane->settings.attempts) {
-      kv::OpResult result = result_of(ended, attempt);
-      if (ended == Attempt::ok) result.value = got.value;
-      co_return result;
-    }
-    ++lane->own.counters.conflicts;
-    // The GET's first retry follows without back-off, because the operation that changed the index slot has
-    // mostly ended by then.
-    if (attempt > 0) co_await back_off(lane, attempt - 1);
-  }
-}
 
 coro::Task<kv::OpResult> put(Lane* lane, kv::Key key, kv::ValueView value, fabric::OpStats* stats) {
   LOCH_CHECK_EQ(key.size, lane->settings.entry.key_size());

@@ -53,10 +53,8 @@ coro::Task<bool> reconnect(Lane* lane, fabric::NodeId peer) {
   co_return true;
 }
 
-void look_at_members(Lane& lane) {
+void read_members(Lane& lane, Word version) {
   WorkerState& own = lane.own;
-  const Word version = fabric::load_word(lane.node.members->at(0));
-  if (version == own.members_seen) return;
   LOCH_PROBE("nessie.members-changed");
   for (std::uint32_t i = 0; i < own.peers.size(); ++i) {
     const Member member = Member::unpack(fabric::load_word(lane.node.members->at(8 * (1 + i))), i);

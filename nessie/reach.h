@@ -3,6 +3,7 @@
 // memory was lost (case A4 in docs/protocols/nessie.md).
 #pragma once
 
+#include "common/fabric/memory.h"
 #include "nessie/lane.h"
 
 namespace loch::nessie {
@@ -12,9 +13,14 @@ namespace loch::nessie {
 // not answer within nessie.reconnect-timeout.
 [[nodiscard]] coro::Task<bool> reconnect(Lane* lane, fabric::NodeId peer);
 
-// Reads this node's copy of the member table (nodes' incarnations) again if it has changed since this worker
-// last read it.
-void look_at_members(Lane& lane);
+// Reads this node's copy of the member table (nodes' incarnations) again, which has the version `version`.
+void read_members(Lane& lane, Word version);
+// Does so if the copy has changed since this worker last read it.
+inline void look_at_members(Lane& lane) {
+  const Word version = fabric::load_word(lane.node.members->at(0));
+  if (version != lane.own.members_seen) [[unlikely]]
+    read_members(lane, version);
+}
 
 // Whether the memory that held the entry was declared lost, so that the entry no longer exists.
 [[nodiscard]] inline bool is_lost(const Lane& lane, const EntryId& id) {

@@ -285,6 +285,42 @@ TEST_P(RemoteOn, ManyClientsOnFewKeys) {
   }
 }
 
+coro::Task<void> put_often(support::Lane* lane, std::uint64_t puts) {
+  for (std::uint64_t i = 0; i < puts; ++i) {
+    const support::Lane::Outcome put = co_await lane->put(i % 24, i);
+    EXPECT_NE(put.result.status, kv::OpStatus::table_full);
+  }
+}
+
+// Number of chunks (runs of entries) that the memory nodes have given out after so many updates of 24 keys by
+// each of four clients.
+double chunks_after(std::uint64_t puts) {
+  kv::DeployConfig config = small_deploy(4, 2, 1, 24);
+  config.server_nodes = 2;
+  config.server_workers = 1;
+  const auto module = make_module();
+  StoreCluster cluster(make_fabric("sim", {.nodes = 4}), *module,
+                       {.config = config,
+                        .options = {{"nessie.placement", "remote"},
+                                    {"nessie.allocation", "chunks"},
+                                    {"nessie.chunk-blocks", "4"},
+                                    {"nessie.expiry", "300us"},
+                                    {"nessie.clock-margin", "10us"}}});
+  for (std::size_t w = 0; w < cluster.workers(); ++w)
+    cluster.start(w, [&](support::Lane* lane) { return put_often(lane, puts); });
+  EXPECT_EQ(cluster.run(), fabric::RunEnd::finished);
+  EXPECT_EQ(cluster.store().audit({}), std::vector<std::string>{});
+  return cluster.counter("chunks_given");
+}
+
+// An update frees as many entries as it uses: once the entries that wait for their expiry are enough for the
+// rate of updates, clients ask for no more, however long they go on.
+TEST(RemoteOnSim, UpdatesUseNoMoreMemoryTheLongerTheyLast) {
+  const double chunks = chunks_after(500);
+  EXPECT_GT(chunks, 8);
+  EXPECT_EQ(chunks_after(4'000), chunks);
+}
+
 // One GET of each key, and a PUT; counts the GETs that end in an error or without the key.
 struct AfterCrash {
   std::uint64_t errors = 0, misses = 0, ok = 0, slow = 0;

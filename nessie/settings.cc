@@ -82,14 +82,14 @@ Result<> check_placement(const kv::DeployConfig& config, const kv::Options& opti
                     "for, expected 0, or nessie.placement remote alongside it",
                     config.server_nodes));
   }
+  if (options.choice("nessie.variant") != "hardened") {
+    return refuse(
+        "nessie.placement: remote exists in the hardened variant alone; expected nessie.variant hardened");
+  }
   if (config.server_nodes == 0) {
     return refuse(
         "nessie.placement: remote places DTEs on nodes that drive no load; expected server-nodes of at "
         "least 1 alongside it");
-  }
-  if (options.choice("nessie.variant") != "hardened") {
-    return refuse(
-        "nessie.placement: remote exists in the hardened variant alone; expected nessie.variant hardened");
   }
   LOCH_TRY(kv::check_clients("nessie", config));
   LOCH_TRY(chunks::check_servers("nessie", config, options));

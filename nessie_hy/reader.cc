@@ -267,7 +267,8 @@ coro::Task<bool> Reader::read(Reading reading) {
     const bool is_back = co_await reconnect(reading.node);
     if (!is_back) co_return false;
   }
-  const onesided::Ended ended = co_await onesided::Transfer(worker_, *reading.request(), reading.landing());
+  const onesided::Ended ended =
+      co_await onesided::Transfer(worker_, *reading.request(), [&reading] { return reading.landing(); });
   if (ended.ok()) co_return true;
   co_return co_await onesided::try_again(reading, ended);
 }

@@ -477,6 +477,28 @@ TEST_P(On, FailedRequestsLeaveNothingBehind) {
   EXPECT_GT(total(outcome).completed(), 3'800u);
 }
 
+// An UPDATE frees a block for each one that it uses: the chunks (runs of blocks) that clients have asked for
+// are as many after a short load of UPDATEs as after a long one.
+TEST(Chunks, UpdatesUseNoMoreMemoryTheLongerTheyLast) {
+  const auto module = make_module();
+  const auto chunks_after = [&](std::uint64_t operations) {
+    StoreRun run;
+    run.deploy = {.nodes = 4, .client_workers = 2, .window = 2, .key_size = 16, .value_size = 64, .keys = 24};
+    run.deploy.server_nodes = 2;
+    run.deploy.server_workers = 1;
+    run.get = 0;
+    run.operations = operations;
+    run.options = {{"race.allocation", "chunks"}, {"race.chunk-blocks", "4"}, {"race.attempts", "1000"}};
+    const auto outcome = run_store(*module, run);
+    EXPECT_EQ(outcome.end, fabric::RunEnd::finished);
+    EXPECT_EQ(total(outcome).completed(), operations);
+    return outcome.protocol_counters.at("chunks_given");
+  };
+  const double chunks = chunks_after(1'000);
+  EXPECT_GE(chunks, 8) << "each of four clients asks each of two nodes";
+  EXPECT_EQ(chunks_after(20'000), chunks);
+}
+
 // Clients that CAS the same few words have fewer failed CASes with SMART's conflict avoidance, and complete
 // the same number of operations.
 TEST_P(On, ConflictAvoidanceLosesFewerSwaps) {

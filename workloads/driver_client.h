@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -44,7 +44,10 @@ struct Driver::Slot {
   std::vector<std::uint64_t> batch;   // records of the slot's current multi-get
   std::uint32_t key_size = 0;         // bytes of the current operation's key
   kv::ValueStamp stamp;
-  std::string key_text, value_text;
+  // Names of the current operation's key and value in the history. `key_text` points to the key itself or
+  // into `key_hex`.
+  std::string_view key_text;
+  std::string key_hex, value_text;
   fabric::OpStats stats;
 };
 
@@ -73,16 +76,27 @@ struct Driver::Ended {
 // Operations of one kind with equal request statistics, counted together: most operations of a worker are
 // alike, and adding each to the tally would take longer.
 struct Driver::Alike {
+  static_assert(std::has_unique_object_representations_v<fabric::OpStats> &&
+                sizeof(fabric::OpStats) % 8 == 0);
+  using Words = std::array<std::uint64_t, sizeof(fabric::OpStats) / 8>;
   fabric::OpStats stats;
   std::uint64_t times = 0;
   OpKind kind = OpKind::get;
 
   [[nodiscard]] bool has(OpKind other_kind, const fabric::OpStats& other) const {
-    static_assert(std::has_unique_object_representations_v<fabric::OpStats>);
-    // The bytes on the wire are compared first: they differ between most operations whose statistics differ,
-    // so that one comparison mostly suffices.
-    return stats.wire_bytes == other.wire_bytes && kind == other_kind &&
-           std::memcmp(&stats, &other, sizeof stats) == 0;
+    const Words mine = std::bit_cast<Words>(stats), theirs = std::bit_cast<Words>(other);
+    std::uint64_t different = kind == other_kind ? 0 : 1;
+    for (std::size_t i = 0; i < mine.size(); ++i) different |= mine[i] ^ theirs[i];
+    return different == 0;
+  }
+  // A number below `groups`, the same for operations that are alike and mostly another one for others.
+  static constexpr std::size_t groups = 16;
+  [[nodiscard]] static std::size_t group_of(OpKind kind, const fabric::OpStats& stats) {
+    const std::uint64_t mixed =
+        stats.wire_bytes ^ std::uint64_t{stats.local_accesses} << 32 ^ std::uint64_t{stats.index_read} << 40 ^
+        std::uint64_t{stats.cache_hits} << 48 ^ static_cast<std::uint64_t>(kind) << 56;
+    // The factor is 2^64 divided by the golden ratio, whose multiples are spread evenly.
+    return static_cast<std::size_t>((mixed * 0x9E3779B97F4A7C15ULL) >> 60);
   }
   void add_to(measure::Tally& tally) {
     if (times != 0) tally.of(kind).requests.record(stats, times);
@@ -119,12 +133,14 @@ struct Driver::ClientWorker {
     return ended[ended_count++];
   }
   [[gnu::always_inline]] void count_requests(OpKind kind, const fabric::OpStats& stats) {
-    for (Alike& each : alike) {
-      if (!each.has(kind, stats)) continue;
-      ++each.times;
+    const std::size_t group = Alike::group_of(kind, stats);
+    // Two groups with the same number lie in neighbouring places.
+    const std::size_t found = alike[group].has(kind, stats) ? group : group ^ 1;
+    if (found != group && !alike[found].has(kind, stats)) [[unlikely]] {
+      replace_alike(group, kind, stats);
       return;
     }
-    replace_alike(kind, stats);
+    ++alike[found].times;
   }
   // Adds all ended operations to the tally, and returns the tally.
   const measure::Tally& settle() {
@@ -147,19 +163,18 @@ struct Driver::ClientWorker {
     tally.last_ns = std::max(tally.last_ns, ended[ended_count - 1].at);
     ended_count = 0;
   }
-  // Adds the oldest group of `alike` to the tally, and replaces it by a group for this operation.
-  [[gnu::noinline]] void replace_alike(OpKind kind, const fabric::OpStats& stats) {
-    Alike& oldest = alike[next_alike];
-    next_alike = (next_alike + 1) % alike.size();
-    oldest.add_to(tally);
-    oldest = {.stats = stats, .times = 1, .kind = kind};
+  // Puts a group for this operation in place `group`. The group there moves to the neighbouring place, whose
+  // group is added to the tally.
+  [[gnu::noinline]] void replace_alike(std::size_t group, OpKind kind, const fabric::OpStats& stats) {
+    alike[group ^ 1].add_to(tally);
+    alike[group ^ 1] = alike[group];
+    alike[group] = {.stats = stats, .times = 1, .kind = kind};
   }
 
   // Ended operations not yet added to the tally; the first `ended_count` are valid
   std::array<Ended, 8> ended;
   std::uint32_t ended_count = 0;
-  std::array<Alike, 4> alike;
-  std::size_t next_alike = 0;
+  std::array<Alike, Alike::groups> alike;
 };
 
 }  // namespace loch::workloads

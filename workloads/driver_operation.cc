@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/base/clock_fence.h"
 #include "common/coro/scope.h"
 #include "common/kv/value.h"
 #include "workloads/driver_client.h"
@@ -95,7 +96,7 @@ void Driver::prepare(Slot& slot, OpKind kind, std::uint64_t record) {
     kv::write_value(slot.stamp, slot.value.data(), std::min(slot.stamp.length, deploy_.kept_value_bytes));
   }
   if (slot.log == nullptr) return;
-  slot.key_text = key_name({slot.key_at, slot.key_size});
+  slot.key_text = key_name({slot.key_at, slot.key_size}, slot.key_hex);
   if (brings_value(kind)) slot.value_text = kv::value_name(slot.stamp);
 }
 
@@ -108,15 +109,18 @@ void Driver::account(ClientWorker& own, Slot& slot, OpKind kind, Nanos now, Bega
                      const kv::OpResult& result) {
   const bool has_value = kind == OpKind::get && result.status == kv::OpStatus::ok;
   bool is_corrupt = false, is_verified = false;
+  kv::ValueReading reading;
   if (has_value && judges_values_ && (load_.verify || slot.log != nullptr)) [[unlikely]] {
-    const kv::ValueReading reading = kv::read_value(result.value, slot.stamp.key_digest, true);
+    reading = kv::read_value(result.value, slot.stamp.key_digest, true);
     is_corrupt = reading.verdict == kv::ValueVerdict::corrupt ||
                  !records_.is_size_right(reading, result.value.size, slot.stamp.key_digest);
     is_verified = !is_corrupt && reading.verdict != kv::ValueVerdict::unnamed;
   }
   if (slot.log != nullptr) [[unlikely]] {
     std::string read;
-    if (has_value)
+    if (has_value && is_verified)
+      read = kv::value_name(reading.stamp);
+    else if (has_value)
       read = is_corrupt ? "corrupt:" + kv::value_name(result.value) : kv::value_name(result.value);
     log(slot, kind, began.invoked, now, result,
         has_value ? std::optional<std::string_view>(read) : std::nullopt);
@@ -196,9 +200,19 @@ coro::Task<kv::OpResult> Driver::issue(Slot& slot, OpKind kind) const {
                              : slot.client->insert_if_absent(key, value, &slot.stats);
 }
 
+// The worker's time. For a history, what the processor does out of order must not reach across the reading:
+// the effects of an operation are within its interval.
+Nanos Driver::time_of(const ClientWorker& own) const {
+  if (!logs_) return own.worker->now();
+  fence_clock();
+  const Nanos now = own.worker->now();
+  fence_clock();
+  return now;
+}
+
 Nanos Driver::end_operation(ClientWorker& own, Slot& slot, OpKind kind, Nanos due, Nanos invoked,
                             const kv::OpResult& result) {
-  const Nanos now = own.worker->now();
+  const Nanos now = time_of(own);
   slot.is_busy = false;
   slot.last = result.status;
   if (own.worker->is_traced()) own.worker->mark(capital_name(kind), invoked);
@@ -209,7 +223,7 @@ Nanos Driver::end_operation(ClientWorker& own, Slot& slot, OpKind kind, Nanos du
 coro::Task<void> Driver::operate(ClientWorker* own, Slot* slot, OpKind kind, std::uint64_t record,
                                  Nanos due) {
   fabric::Worker& worker = *own->worker;
-  const Nanos invoked = worker.now();
+  const Nanos invoked = time_of(*own);
   begin_operation(*own, *slot, kind, record, invoked);
   const kv::OpResult result = co_await issue(*slot, kind);
   const Nanos ended = end_operation(*own, *slot, kind, due < 0 ? invoked : due, invoked, result);
@@ -224,7 +238,7 @@ coro::Task<void> Driver::slot_main(ClientWorker* own, Slot* slot) {
   // pauses begin at a random time; without this, window slots (places for one operation each) that pause for
   // equal times would issue operations in step
   if (load_.pause > 0) co_await worker.spin_until(worker.now() + first_pause(*own));
-  Nanos now = worker.now();
+  Nanos now = time_of(*own);
   while (true) {
     const Turn turn = next_turn(*own, *slot, now);
     if (turn == Turn::stop) break;
@@ -245,7 +259,7 @@ coro::Task<void> Driver::slot_main(ClientWorker* own, Slot* slot) {
       const bool goes_on = co_await wait_and_operate(own, slot);
       if (!goes_on) break;
     }
-    now = worker.now();
+    now = time_of(*own);
   }
 }
 

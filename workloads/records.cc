@@ -152,17 +152,27 @@ void Records::value(std::uint64_t i, std::byte* out, std::uint32_t bytes) const 
   kv::write_value({digest, kv::initial_writer, 0, size}, out, bytes);
 }
 
-std::string key_name(kv::Key key) {
+std::string_view key_name(kv::Key key, std::string& place) {
   std::uint32_t size = key.size;
+  std::uint64_t word = 0;
+  for (; size >= sizeof word; size -= sizeof word) {
+    std::memcpy(&word, key.data + size - sizeof word, sizeof word);
+    if (word != 0) break;
+  }
   while (size > 0 && key.data[size - 1] == std::byte{0}) --size;
   if (size == 0) return "0x00";
   const std::string_view text(reinterpret_cast<const char*>(key.data), size);
   const auto is_plain = [](char c) { return c >= 0x21 && c <= 0x7E && c != '"' && c != '\\'; };
-  if (std::ranges::all_of(text, is_plain)) return std::string(text);
-  std::string hex = "0x";
+  if (std::ranges::all_of(text, is_plain)) return text;
+  place = "0x";
   for (std::uint32_t j = 0; j < key.size; ++j)
-    hex += fmt::format("{:02x}", std::to_integer<unsigned>(key.data[j]));
-  return hex;
+    place += fmt::format("{:02x}", std::to_integer<unsigned>(key.data[j]));
+  return place;
+}
+
+std::string key_name(kv::Key key) {
+  std::string place;
+  return std::string(key_name(key, place));
 }
 
 }  // namespace loch::workloads

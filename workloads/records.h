@@ -82,5 +82,7 @@ class Records final : public kv::Dataset {
 
 // The name of a key in a history: its text without trailing zero bytes, or "0x…" if it is not printable.
 [[nodiscard]] std::string key_name(kv::Key key);
+// The same without a copy where that can be: the result points into the key or into `place`.
+[[nodiscard]] std::string_view key_name(kv::Key key, std::string& place);
 
 }  // namespace loch::workloads

@@ -277,7 +277,9 @@ measure::PointResult to_point(const BenchOptions& o, const kv::Module& module, c
                     fmt::join(point.declared_lost, ", ")));
   }
   if (outcome.outstanding > 0) {
-    point.notes.push_back(fmt::format("{} operations never returned", outcome.outstanding));
+    point.notes.push_back(
+        fmt::format("{} operations {}", outcome.outstanding,
+                    o.at_end == "abandon" ? "were abandoned at the end" : "never returned"));
   }
   if (o.load.replay) say_replay(o, point);
   point.network = measure::judge_network(point.devices, point.nodes);

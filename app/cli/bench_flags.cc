@@ -227,6 +227,11 @@ std::vector<BenchFlag> load_flags() {
                      "runs with seeds seed, seed+1, …; the result is then a list", 1, 10'000),
        .place = LOCH_PLACE(repeats),
        .experiment_key = "-"},
+      {.setting = choice("at-end", {"finish", "abandon"},
+                         "sim: operations under way when the measurement window ends: finish, or abandon "
+                         "them 1 ms later, which saves time where they wait for each other",
+                         "WHAT"),
+       .place = LOCH_PLACE(at_end)},
       {.setting = of(Type::duration, "settle", "0ns",
                      "sim: clients spin so long before the warm-up, until background workers have spread "
                      "over the cores"),

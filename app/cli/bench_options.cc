@@ -206,6 +206,20 @@ Result<> prepare_load(const Given& given, BenchOptions& o) {
   return {};
 }
 
+// Refuses --at-end abandon with flags whose results need operations that have ended, or with which nobody
+// knows before the run when its measurement window ends.
+Result<> check_end(const BenchOptions& o) {
+  if (o.at_end != "abandon") return {};
+  for (const auto& [flag, is_given] :
+       {std::pair{"--operations", o.load.duration == 0}, std::pair{"--settle", o.load.settle > 0},
+        std::pair{"--hogs", o.background_workers > 0}, std::pair{"--history", !o.history.empty()},
+        std::pair{"--scrub", o.scrub.value_or(false)},
+        std::pair{"--repair-after", o.repair_after.has_value()}}) {
+    if (is_given) return fail(ErrorCode::invalid_argument, fmt::format("--at-end abandon: without {}", flag));
+  }
+  return {};
+}
+
 // Checks the flags of back-off against each other, and makes the load's configuration of them.
 Result<> apply_backoff(const Given& given, BenchOptions& o) {
   for (const char* flag : {"backoff-epoch", "backoff-few", "backoff-many"}) {
@@ -541,7 +555,8 @@ Result<BenchOptions> parse_bench(const std::vector<std::string>& arguments, cons
   for (const auto& [key, is_given] :
        {std::pair{"cores", o.cores > 0}, std::pair{"hog-nodes", o.background_nodes > 0},
         std::pair{"hog-pin clients", o.background_pin == "clients"},
-        std::pair{"doorbells own", o.doorbells == "own"}}) {
+        std::pair{"doorbells own", o.doorbells == "own"},
+        std::pair{"at-end abandon", o.at_end == "abandon"}}) {
     if (is_given && o.fabric != "sim")
       return fail(ErrorCode::unsupported, fmt::format("--{}: for --fabric sim, not {}", key, o.fabric));
   }
@@ -561,6 +576,7 @@ Result<BenchOptions> parse_bench(const std::vector<std::string>& arguments, cons
   if (given.text("throttle-sample") && limit != 0)
     return fail(ErrorCode::invalid_argument, "--throttle-sample: for --throttle adaptive");
   LOCH_TRY(apply_backoff(given, o));
+  LOCH_TRY(check_end(o));
   if (given.text("search")) {
     LOCH_TRY(parse_goal(o.search));
     if (o.load.rate > 0 || o.repeats > 1 || o.load.duration == 0) {

@@ -79,7 +79,8 @@ struct BenchOptions {
   std::string search;         // latency goal such as "p99:1000us"; empty: no search
   std::optional<bool> scrub;  // repair the table after the load; nullopt: only if several processes run
   std::optional<Nanos> repair_after;  // ns from a failure to its repair; nullopt: after the load only
-  bool dry_run = false;               // true: check all flags, run nothing
+  std::string at_end;    // of operations under way when the measurement ends: "finish" or "abandon"
+  bool dry_run = false;  // true: check all flags, run nothing
   std::string workload_files, history, trace, faults, mutant, json, histogram;
   std::map<std::string, settings::Value> others;  // values of flags without a member of their own
   kv::Options protocol_options = kv::Options();

@@ -24,6 +24,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using Words = std::vector<std::string>;
 
 kv::Registry toys() {
@@ -259,8 +260,8 @@ TEST(BenchOptions, ProtocolsAndFabricsThatAreNotHere) {
               HasSubstr("--device: for --fabric verbs"));
   EXPECT_THAT(message({"--protocol", "slots", "--fabric", "shm", "--settle", "2s"}),
               HasSubstr("--settle: for --fabric sim"));
-  for (const Words& words :
-       {Words{"--cores", "1"}, Words{"--hog-nodes", "1"}, Words{"--hog-pin", "clients"}}) {
+  for (const Words& words : {Words{"--cores", "1"}, Words{"--hog-nodes", "1"}, Words{"--hog-pin", "clients"},
+                             Words{"--at-end", "abandon"}}) {
     Words all = {"--protocol", "slots", "--fabric", "shm"};
     all.insert(all.end(), words.begin(), words.end());
     EXPECT_THAT(message(all), HasSubstr("for --fabric sim, not shm"));
@@ -268,6 +269,19 @@ TEST(BenchOptions, ProtocolsAndFabricsThatAreNotHere) {
   EXPECT_THAT(message({"--protocol", "slots", "--fabric", "shm", "--nodes", "2000"}),
               HasSubstr("--nodes 2000: a cluster of more than 1024 is for --fabric sim, not shm"));
   EXPECT_THAT(message({"--protocol", "slots", "--fabric", "tcp"}), HasSubstr("one of sim, shm, verbs"));
+}
+
+// What needs operations that have ended, and what moves the measurement window, is refused with operations
+// that are abandoned.
+TEST(BenchOptions, AbandonedOperationsAreRefusedWhereTheirEndsAreNeeded) {
+  for (const Words& words : {Words{"--operations", "9"}, Words{"--settle", "2s"}, Words{"--hogs", "2"},
+                             Words{"--history", "h"}, Words{"--scrub"}, Words{"--repair-after", "1ms"}}) {
+    Words all = {"--protocol", "slots", "--fabric", "sim", "--at-end", "abandon"};
+    all.insert(all.end(), words.begin(), words.end());
+    const auto parsed = parse_bench(all, toys());
+    ASSERT_FALSE(parsed.has_value()) << words.front();
+    EXPECT_EQ(parsed.error().message, "--at-end abandon: without " + words.front());
+  }
 }
 
 TEST(BenchOptions, AYcsbFileIsTheDefaultAndFlagsWin) {
@@ -451,6 +465,39 @@ TEST_P(BenchOn, BackgroundWorkersHaveSettledWhenTheLoadBegins) {
   for (const auto& node : json["nodes"]) hashes.insert(node["counters"]["hog_hashes"].get<double>());
   EXPECT_EQ(hashes.size(), 3U);
   EXPECT_GT(*hashes.begin(), 0);
+}
+
+// With a NIC that takes 1 ms for a pass, an operation takes several milliseconds. If operations that are
+// under way at the end of the window are abandoned, the run ends at most 1 ms after the window, and what was
+// measured within the window is the same.
+TEST_P(BenchOn, OperationsUnderWayAtTheEndAreAbandonedWithoutChangingWhatWasMeasured) {
+  if (GetParam() != "sim") GTEST_SKIP() << "only a simulated run can end while operations are under way";
+  const auto run = [&](const std::string& at_end) {
+    const Words words = {"--protocol",     "slots",
+                         "--fabric",       "sim",
+                         "--nodes",        "3",
+                         "--clients",      "12",
+                         "--keys",         "50",
+                         "--get",          "0.5",
+                         "--warmup",       "20ms",
+                         "--seed",         "3",
+                         "--at-end",       at_end,
+                         "--duration",     "50ms",
+                         "--hardware-set", "nic.pipeline=1000000",
+                         "--json",         file((at_end + ".json").c_str())};
+    EXPECT_EQ(run_bench(words, toys()), 0);
+    return read((at_end + ".json").c_str());
+  };
+  auto finished = run("finish"), abandoned = run("abandon");
+  EXPECT_GT(finished["operations"]["total"], 36);
+  EXPECT_GT(finished["sim"]["virtual_s"], 0.0711);
+  EXPECT_LE(abandoned["sim"]["virtual_s"], 0.0711);
+  EXPECT_EQ(abandoned["run_end"], "finished");
+  for (auto* each : {&finished, &abandoned}) (*each)["operations"].erase("outside_window");
+  for (const char* key : {"throughput_ops_s", "operations", "latency_us", "verbs"})
+    EXPECT_EQ(finished[key], abandoned[key]) << key;
+  EXPECT_THAT(abandoned["notes"].dump(), HasSubstr("operations were abandoned at the end"));
+  EXPECT_THAT(finished["notes"].dump(), Not(HasSubstr("abandoned")));
 }
 
 TEST_P(BenchOn, SomeNodesHaveBackgroundWorkersAndNodesHaveFewerCores) {

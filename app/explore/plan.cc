@@ -121,20 +121,22 @@ Result<> try_shape(const Plan& plan) {
 }
 
 // Chooses the smallest deployment that the protocol accepts. If it accepts none, returns the error about the
-// smallest deployment.
+// largest deployment without memory nodes that were not asked for: smaller ones may be refused for their
+// size.
 Result<> choose_shape(Plan& plan, std::uint32_t window) {
-  std::optional<Error> first;
+  std::optional<Error> refusal;
   const std::uint32_t servers = servers_of(plan) > 0 ? 1 : 0;
   constexpr std::uint32_t memory_nodes = 2;  // for a protocol whose data lie on nodes without clients
+  const std::uint32_t wanted = chunks::needs_memory_nodes(plan.options) ? memory_nodes : servers;
   for (const std::uint32_t server_nodes : {servers, 0U, memory_nodes}) {
     for (std::uint64_t extra = 0; extra <= most_extra_keys; ++extra) {
       plan.deploy = shape_of(plan, server_nodes, extra, window);
       const Result<> tried = try_shape(plan);
       if (tried.has_value()) return {};
-      if (!first) first = tried.error();
+      if (server_nodes == wanted) refusal = tried.error();
     }
   }
-  return std::unexpected(*first);
+  return std::unexpected(*refusal);
 }
 
 // The memory addresses that a GET of the key reads, observed by running one on an empty table.

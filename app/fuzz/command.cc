@@ -187,12 +187,15 @@ int run_fuzz(const std::vector<std::string>& arguments, const kv::Registry& regi
   const cli::InterruptScope guard(nullptr);
   if (!options->replay.empty()) return run_replay(*options, registry);
   if (options->shrunk) return measure_shrinking(*options, registry);
-  if (!options->corpus.empty())
-    return run_long(*options, **cli::find_protocol(registry, options->protocol), registry);
-  if (options->all_holes) return measure_holes(*options, **cli::find_protocol(registry, options->protocol));
-  if (options->all_mutants)
-    return measure_mutants(*options, **cli::find_protocol(registry, options->protocol));
-  Campaign campaign(*options, **cli::find_protocol(registry, options->protocol));
+  const kv::Module& module = **cli::find_protocol(registry, options->protocol);
+  if (const Result<> runnable = check_runnable(*options, module); !runnable) {
+    fmt::print(stderr, "loch fuzz: {}\n", runnable.error().message);
+    return 2;
+  }
+  if (!options->corpus.empty()) return run_long(*options, module, registry);
+  if (options->all_holes) return measure_holes(*options, module);
+  if (options->all_mutants) return measure_mutants(*options, module);
+  Campaign campaign(*options, module);
   campaign.run();
   return conclude(*options, campaign);
 }

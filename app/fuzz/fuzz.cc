@@ -3,7 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <functional>
+#include <optional>
 
 #include "app/fuzz/run.h"
 #include "common/check/history.h"
@@ -17,29 +20,22 @@ std::string_view name(FuzzVerdict verdict) {
   return names[static_cast<std::size_t>(verdict)];
 }
 
-FuzzFinding fuzz_seed(std::uint64_t seed, const FuzzOptions& options, const kv::Module& module) {
-  FuzzFinding finding;
-  finding.seed = seed;
+namespace {
+
+// Draws the seed's scenario and calls `act` with it. A very small cuckoo table may be unable to place its
+// keys; then the same seed is drawn again with more slots.
+Result<> with_room(std::uint64_t seed, const FuzzOptions& options, const kv::Module& module,
+                   const std::function<Result<>(FuzzScenario&)>& act) {
   Result<> done;
-  const ProbeScope probes(finding.probes);
   const Unfair unfair = options.unfair_clock ? Unfair::clock : Unfair::none;
-  // Most slots to add to the table. A very small cuckoo table may be unable to place its keys; then the same
-  // seed is drawn again with more slots.
-  constexpr std::uint32_t most_slack = 512;
+  constexpr std::uint32_t most_slack = 512;  // most slots to add to the table
   for (FuzzRoom room; room.slack < most_slack;) {
-    auto scenario = draw_scenario(seed, module, options.mutant, options.settings, room, unfair);
-    if (!scenario) {
-      done = std::unexpected(scenario.error());
-      break;
-    }
-    scenario->plan.load.conflicts = options.conflicts;
-    finding.scenario = scenario->describe();
-    if (options.timing != 0) scenario->sim.seed = Rng(seed, "timing", options.timing)();
-    done = run_scenario(*scenario, options.hardware, finding);
-    if (done) {
-      finding.ran = std::move(*scenario);
-      break;
-    }
+    LOCH_ASSIGN(FuzzScenario scenario,
+                draw_scenario(seed, module, options.mutant, options.settings, room, unfair));
+    scenario.plan.load.conflicts = options.conflicts;
+    if (options.timing != 0) scenario.sim.seed = Rng(seed, "timing", options.timing)();
+    done = act(scenario);
+    if (done) break;
     // ErrorCode::exhausted is treated as a table that is too small, although the protocol may also return it
     // if it cannot hold values of this size.
     const bool is_full = done.error().code == ErrorCode::exhausted;
@@ -49,12 +45,49 @@ FuzzFinding fuzz_seed(std::uint64_t seed, const FuzzOptions& options, const kv::
     else
       room.has_modest_values = true;
   }
+  return done;
+}
+
+}  // namespace
+
+FuzzFinding fuzz_seed(std::uint64_t seed, const FuzzOptions& options, const kv::Module& module) {
+  FuzzFinding finding;
+  finding.seed = seed;
+  const ProbeScope probes(finding.probes);
+  const Result<> done = with_room(seed, options, module, [&](FuzzScenario& scenario) -> Result<> {
+    finding.scenario = scenario.describe();
+    LOCH_TRY(run_scenario(scenario, options.hardware, finding));
+    finding.ran = std::move(scenario);
+    return {};
+  });
   if (!done) {
     finding.verdict = FuzzVerdict::error;
     finding.reason = done.error().message;
   }
   if (finding.verdict == FuzzVerdict::holds) finding.history.clear();
   return finding;
+}
+
+Result<> check_runnable(const FuzzOptions& options, const kv::Module& module) {
+  constexpr std::uint64_t most_seeds = 16;
+  std::optional<Error> refusal;
+  bool can_run = false;
+  const auto attempt = [&](FuzzScenario& scenario) -> Result<> {
+    if (!can_run) return try_scenario(scenario, options.hardware);
+    // A store was laid out in memory once; for the other seeds it is enough that one can be deployed.
+    const workloads::RunPlan& plan = scenario.plan;
+    LOCH_ASSIGN(const std::unique_ptr<kv::Store> store,
+                module.deploy(plan.deploy, plan.options, plan.mutant));
+    return {};
+  };
+  for (std::uint64_t i = 0; i < std::min(most_seeds, options.seeds); ++i) {
+    const Result<> done = with_room(options.first_seed + i, options, module, attempt);
+    can_run = can_run || done.has_value();
+    if (can_run && options.settings.empty()) return {};
+    if (!done && !refusal) refusal = done.error();
+  }
+  if (refusal) return std::unexpected(*refusal);
+  return {};
 }
 
 Result<> write_history(const FuzzFinding& finding, const std::string& path) {

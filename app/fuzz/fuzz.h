@@ -87,6 +87,12 @@ struct FuzzFinding {
 // Runs one seed. Deterministic.
 [[nodiscard]] FuzzFinding fuzz_seed(std::uint64_t seed, const FuzzOptions& options, const kv::Module& module);
 
+// Fails if the options are bad input, and then no finding: if none of the first 16 seeds can be run, whatever
+// cluster is drawn for it (a hardware profile that does not exist), or if the user set protocol options that
+// the protocol refuses for one of these seeds (they exclude each other, or need another one alongside). The
+// error is that of the first seed that is refused. Deploys the stores, and runs nothing.
+[[nodiscard]] Result<> check_runnable(const FuzzOptions& options, const kv::Module& module);
+
 [[nodiscard]] Result<> write_history(const FuzzFinding& finding, const std::string& path);
 
 // The command line that runs the finding's seed again.

@@ -225,6 +225,28 @@ TEST(Fuzz, UnfairClocksAreDrawnOnRequestOnly) {
   }
 }
 
+// Options with which no seed can be run are bad input: no seed is run, and nothing is reported as found.
+TEST(Fuzz, WhatNoSeedCanRunWithIsRefused) {
+  const auto module = support::make_slot_store();
+  FuzzOptions options{.protocol = "slots", .seeds = 40};
+  EXPECT_TRUE(check_runnable(options, *module).has_value());
+  options.hardware = "none-such";
+  const Result<> runnable = check_runnable(options, *module);
+  ASSERT_FALSE(runnable.has_value());
+  EXPECT_THAT(runnable.error().message, HasSubstr("none-such"));
+  for (const char* mode : {"--keep-going", "--mutants", "--coverage"}) {
+    ::testing::internal::CaptureStdout();
+    ::testing::internal::CaptureStderr();
+    const int status =
+        run_fuzz({"--protocol", "slots", "--seeds", "3", mode, "--hardware", "none-such"}, toys());
+    EXPECT_EQ(status, 2) << mode;
+    EXPECT_EQ(::testing::internal::GetCapturedStdout(), "") << mode;
+    const std::string said = ::testing::internal::GetCapturedStderr();
+    EXPECT_THAT(said, HasSubstr("loch fuzz: hardware none-such")) << mode;
+    EXPECT_EQ(std::ranges::count(said, '\n'), 1) << mode;
+  }
+}
+
 TEST(Fuzz, FlagsAreChecked) {
   const auto refusal = [](std::vector<std::string> words) {
     words.insert(words.begin(), {"--protocol", "slots"});

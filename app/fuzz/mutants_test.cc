@@ -41,6 +41,31 @@ TEST(Mutants, EachIsFoundWithinItsBound) {
   }
 }
 
+// Known-bad variants of what a protocol does only with certain options: on memory nodes, or with chunks of
+// memory that clients ask for.
+TEST(Mutants, EachThatNeedsOptionsIsFoundWithThem) {
+  using Settings = std::vector<std::pair<std::string, std::string>>;
+  const Settings remote = {{"nessie.placement", "remote"}};
+  const Settings chunks = {{"race.allocation", "chunks"}, {"race.chunk-blocks", "1"}};
+  struct Sought {
+    const char *protocol, *mutant;
+    const Settings& settings;
+    std::uint64_t first_seed;
+  };
+  const kv::Registry registry = cli::make_registry();
+  for (const Sought& each : {Sought{"nessie", "link-overtakes-write", remote, 25},
+                             {"nessie", "link-unknown-is-free", remote, 351},
+                             {"nessie", "forgets-unknown", remote, 27},
+                             {"race", "chunk-given-twice", chunks, 11}}) {
+    FuzzOptions options;
+    options.protocol = each.protocol;
+    options.mutant = each.mutant;
+    options.settings = each.settings;
+    EXPECT_TRUE(finds_again(options, *registry.at(each.protocol), each.first_seed))
+        << each.protocol << " " << each.mutant << " was once found by seed " << each.first_seed;
+  }
+}
+
 TEST(Holes, EachIsFoundWithinItsBound) {
   for (const auto& [protocol, module] : cli::make_registry()) {
     for (const kv::Hole& hole : module->holes()) {

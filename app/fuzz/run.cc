@@ -147,11 +147,8 @@ Result<fabric::sim::HardwareProfile> hardware_of(const std::string& name) {
   return known.emplace(name, std::move(profile)).first->second;
 }
 
-}  // namespace
-
-Result<> run_scenario(FuzzScenario& scenario, const std::string& hardware, FuzzFinding& finding) {
-  finding.history.clear();
-  finding.events_by_kind.clear();
+// Completes the scenario's simulation, and makes the simulated fabric.
+Result<std::unique_ptr<fabric::Fabric>> make_fabric(FuzzScenario& scenario, const std::string& hardware) {
   LOCH_ASSIGN(scenario.sim.hardware, hardware_of(hardware));
   fabric::sim::NicProfile& nic = scenario.sim.hardware.nic;
   if (!scenario.keeps_memory_in_order) nic.is_in_order_placement = false;
@@ -164,7 +161,21 @@ Result<> run_scenario(FuzzScenario& scenario, const std::string& hardware, FuzzF
   if (scenario.sim.most_events == 0)
     scenario.sim.most_events =
         std::max(most_events, scenario.plan.load.operations * most_events_an_operation);
-  LOCH_ASSIGN(std::unique_ptr<fabric::Fabric> fabric, fabric::sim::make_sim(scenario.sim));
+  return fabric::sim::make_sim(scenario.sim);
+}
+
+}  // namespace
+
+Result<> try_scenario(FuzzScenario& scenario, const std::string& hardware) {
+  LOCH_ASSIGN(const std::unique_ptr<fabric::Fabric> fabric, make_fabric(scenario, hardware));
+  LOCH_ASSIGN(const std::unique_ptr<workloads::Deployed> deployed, workloads::set_up(*fabric, scenario.plan));
+  return {};
+}
+
+Result<> run_scenario(FuzzScenario& scenario, const std::string& hardware, FuzzFinding& finding) {
+  finding.history.clear();
+  finding.events_by_kind.clear();
+  LOCH_ASSIGN(std::unique_ptr<fabric::Fabric> fabric, make_fabric(scenario, hardware));
   scenario.plan.logs = [&](std::int32_t client) {
     return std::make_unique<MemoryLog>(finding.history, client);
   };

@@ -14,4 +14,7 @@ namespace loch::fuzz {
 [[nodiscard]] Result<> run_scenario(FuzzScenario& scenario, const std::string& hardware,
                                     FuzzFinding& finding);
 
+// Deploys and preloads the scenario's store without running anything. Fails where run_scenario() would.
+[[nodiscard]] Result<> try_scenario(FuzzScenario& scenario, const std::string& hardware);
+
 }  // namespace loch::fuzz

@@ -5,6 +5,7 @@
 
 #include <charconv>
 #include <cstring>
+#include <limits>
 #include <tuple>
 #include <utility>
 
@@ -48,32 +49,31 @@ Nanos sum(Nanos a, std::int64_t b) {
   return static_cast<Nanos>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
 }
 
+constexpr std::size_t digits_most = 20;  // of a decimal number of 64 bits
+
 // Reads a decimal number without leading zeros, so that to_chars() gives the same digits again; nothing for
 // any other text.
 std::optional<std::uint64_t> canonical(std::string_view digits) {
   if (digits.empty() || (digits.front() == '0' && digits.size() > 1)) return std::nullopt;
+  if (digits.size() > digits_most) return std::nullopt;
   std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  if (error != std::errc{} || end != digits.data() + digits.size()) return std::nullopt;
-  return number;
+  for (const char digit : digits.substr(0, digits_most - 1)) {
+    const auto value = static_cast<unsigned>(static_cast<unsigned char>(digit)) - '0';
+    if (value > 9) return std::nullopt;
+    number = number * 10 + value;
+  }
+  if (digits.size() < digits_most) return number;
+  // Only the last of 20 digits can make the number too large.
+  const auto last = static_cast<unsigned>(static_cast<unsigned char>(digits.back())) - '0';
+  constexpr std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
+  if (last > 9 || number > (most - last) / 10) return std::nullopt;
+  return number * 10 + last;
 }
 
 // The number in a key's name, such as 12 in "user12"; nothing for a name of another form.
 std::optional<std::uint64_t> user_number(std::string_view name) {
   if (!name.starts_with(user_prefix)) return std::nullopt;
   return canonical(name.substr(user_prefix.size()));
-}
-
-// The writer and the sequence number in a value's name, such as 3 and 17 in "w3.17"; nothing for a name of
-// another form.
-std::optional<std::pair<std::uint64_t, std::uint64_t>> version_numbers(std::string_view name) {
-  if (!name.starts_with('w')) return std::nullopt;
-  const std::size_t dot = name.find('.');
-  if (dot == std::string_view::npos) return std::nullopt;
-  const auto writer = canonical(name.substr(1, dot - 1));
-  const auto sequence = canonical(name.substr(dot + 1));
-  if (!writer || !sequence) return std::nullopt;
-  return std::pair{*writer, *sequence};
 }
 
 std::byte* put_name(std::string_view name, std::byte* out) {
@@ -96,6 +96,16 @@ std::byte* put_name(std::string_view name, std::byte* out) {
 }
 
 }  // namespace
+
+std::optional<std::pair<std::uint64_t, std::uint64_t>> version_numbers(std::string_view name) {
+  if (!name.starts_with('w')) return std::nullopt;
+  const std::size_t dot = name.find('.');
+  if (dot == std::string_view::npos) return std::nullopt;
+  const auto writer = canonical(name.substr(1, dot - 1));
+  const auto sequence = canonical(name.substr(dot + 1));
+  if (!writer || !sequence) return std::nullopt;
+  return std::pair{*writer, *sequence};
+}
 
 std::uint64_t checksum_of(const BlockHeader& header, const std::byte* payload) {
   return XXH3_64bits_withSeed(payload, header.payload_bytes,

@@ -20,6 +20,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "common/check/history.h"
 
@@ -80,6 +81,10 @@ static_assert(sizeof(EndBlock) == 48 && offsetof(EndBlock, checksum) == 40);
 [[nodiscard]] inline Nanos time_after(const OperationView& operation) {
   return operation.return_ns.value_or(operation.invoke_ns);
 }
+
+// The writer and the sequence number in a value's name, such as 3 and 17 in "w3.17"; nothing for a name of
+// another form, such as "w03.17": two names with the same numbers are equal.
+[[nodiscard]] std::optional<std::pair<std::uint64_t, std::uint64_t>> version_numbers(std::string_view name);
 
 // A hash of a key's name, the same whether the history is text or binary.
 [[nodiscard]] std::uint64_t hash_of_name(std::string_view name);

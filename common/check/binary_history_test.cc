@@ -77,8 +77,19 @@ std::string some_name(Rng& rng) {
     case 3:
       // Names that resemble those stored as numbers, such as "user7" and "w1.2". All but "user0" and "w0.0"
       // have to be stored as text.
-      return std::vector<std::string>{"user",  "user01", "w1.02", "w.1", "w1.", "user18446744073709551616",
-                                      "user0", "w0.0",   ""}[rng.below(9)];
+      return std::vector<std::string>{"user",
+                                      "user01",
+                                      "w1.02",
+                                      "w.1",
+                                      "w1.",
+                                      "user18446744073709551616",
+                                      "user18446744073709551615",
+                                      "user99999999999999999999",
+                                      "user1844674407370955161:",
+                                      "user018446744073709551615",
+                                      "user0",
+                                      "w0.0",
+                                      ""}[rng.below(13)];
     case 4:
       return std::string(rng.below(8) == 0 ? 40'000 : rng.below(100), 'x');
     default:
@@ -363,6 +374,14 @@ TEST_F(BinaryHistory, IsJudgedAsTextIsInAnyNumberOfParts) {
       ASSERT_EQ(report->failures.size(), 1U);
       EXPECT_EQ(report->failures.front().key, "k9");
     }
+  }
+  std::string damaged = bytes();
+  damaged[damaged.size() / 2] ^= 1;
+  std::ofstream(path_ + ".damaged", std::ios::binary) << damaged;
+  for (const std::uint32_t parts : {1, 7}) {
+    const auto refused = check_history({path_ + ".damaged"}, {}, parts);
+    ASSERT_FALSE(refused) << "in " << parts << " parts";
+    EXPECT_THAT(refused.error().message, HasSubstr("a block whose checksum is that of its bytes"));
   }
   // When keys are judged in parts, each key falls into the same part in a text and in a binary history, so
   // that files of both formats can be judged together.

@@ -1,5 +1,5 @@
-// A compact table of all operations of a history, grouped by key: about 72 bytes per operation, and each name
-// once.
+// A compact table of all operations of a history, grouped by key: 36 bytes per operation, each name of a key
+// once, and the name of a value only if it is not of the form "w3.17".
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "common/check/key_history.h"
@@ -22,10 +21,23 @@ class Names {
   [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(names_.size()); }
 
  private:
-  // a deque, because numbers_ holds views of its strings and a deque never moves them
+  // A place of the hash table: the name's number, and a part of its hash, which spares most comparisons of
+  // texts.
+  struct Place {
+    std::uint32_t number = none;  // none: the place is free
+    std::uint32_t hash = 0;
+  };
+  void grow();
+  void put(const Place& place);
+
   std::deque<std::string> names_;
-  std::unordered_map<std::string_view, std::uint32_t> numbers_;
+  std::vector<Place>
+      places_;  // a power of two of them; a name is at its hash or behind, before the next free one
 };
+
+// The name of a value in 58 bits: the two numbers of "w3.17", or the number of another name in a table of
+// texts.
+using ValueCode = std::uint64_t;
 
 // The operations of one key, ordered by invocation. `start` says what the lines of the preload said. The line
 // that a durable writer recorded before an operation began is removed if the line of the finished operation
@@ -34,6 +46,8 @@ struct KeyHistory {
   std::uint32_t key = 0;
   Start start = Start::any;
   std::vector<KeyOp> operations;
+  // the names of the values; KeyOp::value is an index into this vector
+  std::vector<ValueCode> values;
 };
 
 class HistoryTable {
@@ -50,19 +64,29 @@ class HistoryTable {
   // preload tells it.
   [[nodiscard]] KeyHistory key_history(std::uint32_t key, Start otherwise) const;
   [[nodiscard]] const std::string& key_name(std::uint32_t key) const { return keys_[key]; }
-  // Converts a KeyOp of key number `key` back to the recorded operation with its names.
-  [[nodiscard]] Operation restore(std::uint32_t key, const KeyOp& op) const;
+  // Converts an operation of `history` back to the recorded operation with its names.
+  [[nodiscard]] Operation restore(const KeyHistory& history, const KeyOp& op) const;
 
  private:
   struct Entry {
-    KeyOp op;
-    std::uint32_t key = 0;
+    Nanos invoke_ns;
+    Nanos return_ns;
+    ValueCode value : 58;
+    std::uint64_t kind : 3;
+    std::uint64_t outcome : 3;
+    std::int32_t client;
+    std::uint32_t key;
   };
+  static_assert(sizeof(Entry) == 32);
+  [[nodiscard]] ValueCode code_of(std::string_view value);
+  [[nodiscard]] std::string spelled(ValueCode code) const;
+
   Names keys_;
-  Names values_;
-  std::vector<Entry> all_;
-  std::vector<KeyOp> losses_;  // losses of nodes; `value` is the number that `values_` gives the node's name
-  std::vector<KeyOp> grouped_;
+  Names texts_;  // names of nodes that were lost, and of values that are not of the form "w3.17"
+  std::deque<Entry> all_;
+  std::deque<Entry> losses_;  // losses of nodes; `value` is the code of the node's name
+  // indices into all_, grouped by key, of each key in the order of add()
+  std::vector<std::uint32_t> grouped_;
   // for each key the index of its first operation in grouped_; last, the size of grouped_
   std::vector<std::uint64_t> first_;
 };

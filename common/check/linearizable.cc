@@ -3,7 +3,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <atomic>
 #include <filesystem>
+#include <optional>
+#include <thread>
 
 #include "common/check/history_table.h"
 #include "common/check/key_history.h"
@@ -27,9 +31,9 @@ Start start_of(Initial initial) {
 // Formats a Judgement as one line of text for the report.
 class Explanation {
  public:
-  Explanation(const HistoryTable& table, std::uint32_t key, std::span<const KeyOp> ops,
+  Explanation(const HistoryTable& table, const KeyHistory& history, std::span<const KeyOp> ops,
               const Judgement& judgement)
-      : table_(table), key_(key), ops_(ops), j_(judgement) {}
+      : table_(table), history_(history), ops_(ops), j_(judgement) {}
 
   [[nodiscard]] std::string line() const {
     switch (j_.why) {
@@ -61,7 +65,7 @@ class Explanation {
  private:
   [[nodiscard]] std::string op(std::uint32_t index) const {
     if (index == none) return "the preload";
-    const Operation o = table_.restore(key_, ops_[index]);
+    const Operation o = table_.restore(history_, ops_[index]);
     const std::string until = o.return_ns ? fmt::format("{}", *o.return_ns) : "?";
     const std::string when = fmt::format("(client {}, {}..{} ns)", o.client, o.invoke_ns, until);
     switch (o.kind) {
@@ -81,7 +85,7 @@ class Explanation {
   }
 
   const HistoryTable& table_;
-  std::uint32_t key_;
+  const KeyHistory& history_;
   std::span<const KeyOp> ops_;
   const Judgement& j_;
 };
@@ -93,12 +97,12 @@ KeyReport report_key(const HistoryTable& table, const KeyHistory& history, const
   report.verdict = judgement.verdict;
   report.operations = history.operations.size();
   if (!reduce || judgement.verdict != Verdict::violated) {
-    report.reason = Explanation(table, history.key, history.operations, judgement).line();
+    report.reason = Explanation(table, history, history.operations, judgement).line();
     return report;
   }
   const Minimal minimal = minimise(history.operations, rules);
-  report.reason = Explanation(table, history.key, minimal.judged, minimal.judgement).line();
-  for (const KeyOp& op : minimal.operations) report.sub_history.push_back(table.restore(history.key, op));
+  report.reason = Explanation(table, history, minimal.judged, minimal.judgement).line();
+  for (const KeyOp& op : minimal.operations) report.sub_history.push_back(table.restore(history, op));
   return report;
 }
 
@@ -169,15 +173,24 @@ CheckReport check_operations(std::span<const Operation> operations, const CheckO
 
 namespace {
 
-// Binary histories are judged in parts of about this many operations each. Each operation takes about 100
-// bytes of memory, the names of values included.
-constexpr std::uint64_t operations_at_a_time = 16'000'000;
+// Of a binary history, about this many operations are in memory at once, in all parts that are being judged.
+// Each takes 36 bytes.
+constexpr std::uint64_t operations_at_a_time = 32'000'000;
+// Largest number of parts that are judged at the same time; each reads the file.
+constexpr std::uint32_t threads_most = 8;
+// Least number of bytes of a history that is judged in several parts on several cores.
+constexpr std::uint64_t bytes_for_threads = 16 << 20;
 // Least number of bytes of an operation in a binary history, unless its names are very short.
 constexpr std::uint64_t binary_bytes_least = 16;
 
-// Returns the number of parts into which the keys are divided, so that the operations on each part's keys fit
-// into memory. Text histories have one part, because parsing the text once for each part would cost more than
-// it saves. A file of unknown size counts as small.
+std::uint32_t threads_of(std::uint32_t parts) {
+  return std::min({std::max(std::thread::hardware_concurrency(), 1U), threads_most, parts});
+}
+
+// Returns the number of parts into which the keys are divided, so that the operations on the keys of those
+// parts that are judged at once fit into memory, and that all cores have a part if the history is large. Text
+// histories have one part, because parsing the text once for each part would cost more than it saves. A file
+// of unknown size counts as small.
 std::uint32_t parts_of(const std::vector<std::string>& files) {
   std::uint64_t bytes = 0;
   for (const std::string& file : files) {
@@ -188,7 +201,9 @@ std::uint32_t parts_of(const std::vector<std::string>& files) {
     if (!reader) return 1;
     if (reader->format() == HistoryFormat::binary) bytes += std::filesystem::file_size(file, unknown);
   }
-  return static_cast<std::uint32_t>(bytes / (operations_at_a_time * binary_bytes_least) + 1);
+  const std::uint32_t threads = threads_of(threads_most);
+  if (bytes < bytes_for_threads) return 1;
+  return static_cast<std::uint32_t>(bytes * threads / (operations_at_a_time * binary_bytes_least)) + threads;
 }
 
 Result<> add_file(const std::string& file, std::uint32_t part, std::uint32_t parts, HistoryTable* table) {
@@ -220,14 +235,52 @@ Result<CheckReport> check_history(const std::vector<std::string>& files, const C
   return check_history(files, options, parts_of(files));
 }
 
+namespace {
+
+struct PartReport {
+  CheckReport report;
+  std::uint64_t losses = 0;  // operations that every part has
+};
+
+Result<PartReport> judge_part(const std::vector<std::string>& files, const CheckOptions& options,
+                              std::uint32_t part, std::uint32_t parts) {
+  HistoryTable table;
+  for (const std::string& file : files) LOCH_TRY(add_file(file, part, parts, &table));
+  table.finish();
+  return PartReport{judge_table(table, options), table.losses()};
+}
+
+// Judges all parts on `threads` threads; the parts behind one that cannot be read may be missing.
+std::vector<std::optional<Result<PartReport>>> judge_parts(const std::vector<std::string>& files,
+                                                           const CheckOptions& options, std::uint32_t parts,
+                                                           std::uint32_t threads) {
+  std::vector<std::optional<Result<PartReport>>> reports(parts);
+  std::atomic<std::uint32_t> next = 0;
+  const auto judge = [&] {
+    for (std::uint32_t part = next++; part < parts; part = next++) {
+      reports[part] = judge_part(files, options, part, parts);
+      if (!*reports[part]) next = parts;
+    }
+  };
+  std::vector<std::jthread> others;
+  for (std::uint32_t i = 1; i < threads; ++i) others.emplace_back(judge);
+  judge();
+  others.clear();  // waits for them
+  return reports;
+}
+
+}  // namespace
+
 Result<CheckReport> check_history(const std::vector<std::string>& files, const CheckOptions& options,
                                   std::uint32_t parts) {
   CheckReport report;
+  const auto reports = judge_parts(files, options, parts, threads_of(parts));
+  for (const auto& part : reports) {
+    if (part && !*part) return std::unexpected(part->error());
+  }
   for (std::uint32_t part = 0; part < parts; ++part) {
-    HistoryTable table;
-    for (const std::string& file : files) LOCH_TRY(add_file(file, part, parts, &table));
-    table.finish();
-    add_report(judge_table(table, options), part == 0 ? 0 : table.losses(), options, &report);
+    const PartReport& own = reports[part]->value();
+    add_report(own.report, part == 0 ? 0 : own.losses, options, &report);
   }
   if (report.operations == 0) {
     return fail(ErrorCode::invalid_argument, fmt::format("{}: expected at least one operation",

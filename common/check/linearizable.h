@@ -96,9 +96,9 @@ struct CheckReport {
 [[nodiscard]] Result<CheckReport> check_history(const std::vector<std::string>& files,
                                                 const CheckOptions& options);
 
-// Judges the keys in `parts` parts, one after the other: only one part has to fit into memory, and the files,
-// which must not be pipes, are read once for each part. Without `parts`, check_history() divides large binary
-// histories into parts of about 16 million operations.
+// Judges the keys in `parts` parts, as many at a time as there are cores (at most 8): only those have to fit
+// into memory, and the files, which must not be pipes, are read once for each part. Without `parts`,
+// check_history() divides large binary histories so that about 32 million operations are in memory.
 [[nodiscard]] Result<CheckReport> check_history(const std::vector<std::string>& files,
                                                 const CheckOptions& options, std::uint32_t parts);
 

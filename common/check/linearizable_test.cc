@@ -1,6 +1,7 @@
 // Tests the checker on hand-written histories, each the smallest of its kind.
 #include "common/check/linearizable.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -257,6 +258,50 @@ TEST(Minimise, FindsTheFewThatMatter) {
   for (Nanos i = 0; i < 4'000; ++i) missed.put("v" + std::to_string(i), 10 * i + 1, 10 * i + 4);
   missed.miss(25'005, 25'006);
   EXPECT_EQ(missed.smallest(), 2U);
+}
+
+// The table of keys compares 32 bits of their hashes first, in which some of so many keys agree.
+TEST(Keys, WhoseHashesAgreeAreDifferentKeys) {
+  constexpr std::uint32_t keys = 300'000;
+  std::vector<Operation> operations;
+  for (std::uint32_t key = 0; key < keys; ++key)
+    operations.push_back({1, OpKind::get, Outcome::not_found, fmt::format("user{}", key), {}, key, key});
+  EXPECT_EQ(check_operations(operations, {}).keys, keys);
+}
+
+// The checker packs names such as "w3.17" into a few bits. Names that do not fit, or that only resemble them,
+// are values of their own.
+TEST(Values, OfAllFormsAreTheirOwn) {
+  const std::vector<std::string> names = {"init",
+                                          "w0.0",
+                                          "w1.0",
+                                          "w0.1",
+                                          "w01.0",
+                                          "w1.00",
+                                          "w1048575.1",
+                                          "w1048576.1",
+                                          "w0.1048577",
+                                          "w2.68719476736",
+                                          "w2.137438953471",
+                                          "w2.137438953472",
+                                          "w2.0",
+                                          "w1048575.137438953471",
+                                          "w1048575.137438953470",
+                                          "w18446744073709551615.18446744073709551615",
+                                          "w.1",
+                                          ""};
+  for (const std::string& put : names) {
+    for (const std::string& read : names) {
+      const std::vector<Operation> operations = {{1, OpKind::put, Outcome::ok, "k", put, 0, 1},
+                                                 {2, OpKind::get, Outcome::ok, "k", read, 2, 3}};
+      const CheckReport report = check_operations(operations, {.initial = Initial::absent});
+      EXPECT_EQ(report.verdict() == Verdict::holds, put == read) << put << ", then " << read;
+      if (put == read) continue;
+      ASSERT_EQ(report.failures.size(), 1U);
+      ASSERT_FALSE(report.failures[0].sub_history.empty());
+      EXPECT_EQ(report.failures[0].sub_history.back().value, read);
+    }
+  }
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ constexpr Launcher launchers[] = {
     {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
      "OMPI_COMM_WORLD_LOCAL_RANK", mpirun_jobs},
     {"srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_NTASKS_PER_NODE", "SLURM_LOCALID", srun_jobs},
-    {"pmi", "PMI_RANK", "PMI_SIZE", nullptr, nullptr, pmi_jobs},
+    {"pmi", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", "MPI_LOCALRANKID", pmi_jobs},
 };
 
 Result<std::uint32_t> read_number(const char* variable, std::uint32_t most) {

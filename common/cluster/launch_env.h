@@ -20,7 +20,8 @@ struct LaunchEnv {
 };
 
 // Reads OMPI_COMM_WORLD_RANK/SIZE/LOCAL_SIZE, then SLURM_PROCID/NTASKS/NTASKS_PER_NODE, then
-// PMI_RANK/SIZE; and OMPI_COMM_WORLD_LOCAL_RANK or SLURM_LOCALID. A rank without a size, a size without a
+// PMI_RANK/SIZE with Hydra's MPI_LOCALNRANKS; and OMPI_COMM_WORLD_LOCAL_RANK, SLURM_LOCALID or
+// MPI_LOCALRANKID. A rank without a size, a size without a
 // rank, or a text that is no number is an error that names the variable.
 [[nodiscard]] Result<LaunchEnv> launch_env();
 

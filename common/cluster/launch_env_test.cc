@@ -12,10 +12,11 @@ namespace {
 class LaunchEnvTest : public testing::Test {
  protected:
   void SetUp() override {
-    for (const char* name : {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
-                             "SLURM_NTASKS_PER_NODE", "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid",
-                             "OMPI_MCA_orte_hnp_uri", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_JOB_ID",
-                             "SLURM_STEP_ID", "PMI_RANK", "PMI_SIZE", "PMI_ID", "PMI_KVSNAME", "PMI_JOBID"}) {
+    for (const char* name :
+         {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
+          "SLURM_NTASKS_PER_NODE", "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_hnp_uri",
+          "SLURM_PROCID", "SLURM_NTASKS", "SLURM_JOB_ID", "SLURM_STEP_ID", "PMI_RANK", "PMI_SIZE",
+          "MPI_LOCALNRANKS", "MPI_LOCALRANKID", "PMI_ID", "PMI_KVSNAME", "PMI_JOBID"}) {
       unsetenv(name);
     }
   }
@@ -82,6 +83,13 @@ TEST_F(LaunchEnvTest, ReadsPmi) {
   ASSERT_TRUE(env.has_value());
   EXPECT_EQ(env->rank, 1u);
   EXPECT_EQ(env->launcher, "pmi");
+  EXPECT_EQ(env->ranks_here, 0u);
+  set("MPI_LOCALNRANKS", "2");
+  set("MPI_LOCALRANKID", "1");
+  const auto local = launch_env();
+  ASSERT_TRUE(local.has_value());
+  EXPECT_EQ(local->ranks_here, 2u);
+  EXPECT_EQ(local->rank_here, 1u);
 }
 
 TEST_F(LaunchEnvTest, RefusesNonsenseByName) {

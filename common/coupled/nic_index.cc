@@ -23,13 +23,13 @@ fabric::WorkRequest NicIndex::request(fabric::Verb verb, std::uint64_t slot) con
 }
 
 coro::Task<fabric::WcStatus> NicIndex::execute(fabric::WorkRequest request) {
-  std::optional<onesided::Landing> landing;
-  if (settings_.polls_nic_words) {
-    landing = onesided::Landing{.region = landing_.region,
-                                .word_at = landing_.offset,
-                                .mark = cuckoo::IndexWord::mark,
-                                .until = worker_.now() + settings_.rules.expiry};
-  }
+  const auto landing = [this]() -> std::optional<onesided::Landing> {
+    if (!settings_.polls_nic_words) return std::nullopt;
+    return onesided::Landing{.region = landing_.region,
+                             .word_at = landing_.offset,
+                             .mark = cuckoo::IndexWord::mark,
+                             .until = worker_.now() + settings_.rules.expiry};
+  };
   const onesided::Ended ended = co_await onesided::Transfer(worker_, request, landing);
   if (ended.is_settled()) co_return ended.status;
   LOCH_PROBE("coupled.nic.word-late");

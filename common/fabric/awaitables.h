@@ -7,6 +7,8 @@
 
 namespace loch::fabric {
 
+// Awaits a request's completion. A request that the worker executes at once has none: the coroutine goes on,
+// or queues up behind the others that are ready.
 class Worker::Operation : CompletionSink {
  public:
   Operation(Worker& worker, const WorkRequest& request) : worker_(worker), request_(request) {}
@@ -15,8 +17,12 @@ class Worker::Operation : CompletionSink {
             std::uint32_t length, OpStats* stats)
       : worker_(worker), request_(one_sided(verb, remote, offset, local, length, stats)) {}
   Operation(const Operation&) = delete;
-  bool await_ready() const noexcept { return false; }
+  bool await_ready() {
+    is_done_ = worker_.execute_at_once(request_);
+    return is_done_ && worker_.goes_on();
+  }
   void await_suspend(std::coroutine_handle<> waiter) {
+    if (is_done_) return worker_.run_queue().push(waiter);
     waiter_ = waiter;
     fn = [](CompletionSink* self, WorkRequest&) {
       auto* operation = static_cast<Operation*>(self);
@@ -27,12 +33,16 @@ class Worker::Operation : CompletionSink {
     request_.sink = this;
     worker_.post(&request_);
   }
-  [[nodiscard]] Completion await_resume() const noexcept { return {request_.status, request_.result}; }
+  [[nodiscard]] Completion await_resume() const noexcept {
+    if (is_done_) return {};
+    return {request_.status, request_.result};
+  }
 
  private:
   Worker& worker_;
   WorkRequest request_;
   std::coroutine_handle<> waiter_;
+  bool is_done_ = false;  // whether the request was executed at once
 };
 
 class Worker::Chain : CompletionSink {

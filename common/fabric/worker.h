@@ -81,6 +81,25 @@ class Worker {
     if (counter_ != nullptr) counter_->count(request);
     do_post_detached(request);
   }
+  // Executes the request before the call returns, if this fabric's CPU moves the bytes itself and the request
+  // has to wait for nothing. True: it has ended in success, and its bytes are in place. False: nothing was
+  // done, and the caller posts the request. Operation and onesided::Transfer ask this first, so that a
+  // protocol that awaits a request is the same on every fabric.
+  [[nodiscard]] bool execute_at_once(const WorkRequest& request) {
+    if (!executes_at_once_ || !do_execute_at_once(request)) return false;
+    if (counter_ != nullptr) counter_->count(request);
+    return true;
+  }
+  // Whether a coroutine whose request was executed at once may go on without being suspended. After 16 such
+  // requests of this worker in a row it has to queue up, so that the polling loop and the worker's other
+  // coroutines get their turn.
+  [[nodiscard]] bool goes_on() {
+    constexpr std::uint32_t most_in_a_row = 16;
+    if (++at_once_ <= most_in_a_row) [[likely]]
+      return true;
+    at_once_ = 0;
+    return false;
+  }
   // Posts a RECV: a buffer for an incoming SEND of this transport, shared by the worker's queue pairs.
   virtual void post_recv(Transport transport, LocalSlice buffer, std::uint32_t length,
                          std::uint64_t user) = 0;
@@ -168,7 +187,11 @@ class Worker {
   void set_costs(const CpuCosts* costs) { costs_ = costs; }
   // Makes mark() call do_mark(). A worker that overrides do_mark() calls this function in its constructor.
   void set_traced() { is_traced_ = true; }
-  // The fabric's part of post(), post_detached() and mark().
+  // Makes execute_at_once() call do_execute_at_once(). A decorator does not call this function, so that no
+  // request passes it by.
+  void set_executes_at_once() { executes_at_once_ = true; }
+  // The fabric's part of execute_at_once(), post(), post_detached() and mark().
+  [[nodiscard]] virtual bool do_execute_at_once(const WorkRequest& /*request*/) { return false; }
   virtual void do_post(WorkRequest* chain) = 0;
   virtual void do_post_detached(const WorkRequest& request) = 0;
   virtual void do_mark(std::string_view /*what*/, Nanos /*start*/) {}
@@ -179,6 +202,8 @@ class Worker {
   Rng rng_;
   const CpuCosts* costs_ = &no_costs;
   RequestCounter* counter_ = nullptr;
+  std::uint32_t at_once_ = 0;  // requests in a row that were executed at once
+  bool executes_at_once_ = false;
   bool is_traced_ = false;
 };
 

@@ -44,22 +44,24 @@ std::uint64_t small_word(const ValueStamp& stamp) {
 // Writes bytes [from, bytes) of a value whose filler is seeded by `seed`; the filler's word j starts at byte
 // from + 8·j.
 void fill(std::uint64_t seed, std::byte* out, std::uint32_t from, std::uint32_t bytes) {
-  for (std::uint64_t j = 0; from < bytes; ++j) {
+  std::uint64_t j = 0;
+  for (; from + word_bytes <= bytes; ++j, from += word_bytes) {
     const std::uint64_t word = mix64(seed + j);
-    const std::uint32_t n = std::min(word_bytes, bytes - from);
-    std::memcpy(out + from, &word, n);
-    from += n;
+    std::memcpy(out + from, &word, word_bytes);
   }
+  const std::uint64_t word = mix64(seed + j);
+  if (from < bytes) std::memcpy(out + from, &word, bytes - from);
 }
 
 bool is_filled(std::uint64_t seed, const std::byte* data, std::uint32_t from, std::uint32_t bytes) {
-  for (std::uint64_t j = 0; from < bytes; ++j) {
-    const std::uint64_t word = mix64(seed + j);
-    const std::uint32_t n = std::min(word_bytes, bytes - from);
-    if (std::memcmp(data + from, &word, n) != 0) return false;
-    from += n;
+  std::uint64_t j = 0;
+  for (; from + word_bytes <= bytes; ++j, from += word_bytes) {
+    std::uint64_t word;
+    std::memcpy(&word, data + from, word_bytes);
+    if (word != mix64(seed + j)) return false;
   }
-  return true;
+  const std::uint64_t word = mix64(seed + j);
+  return from >= bytes || std::memcmp(data + from, &word, bytes - from) == 0;
 }
 
 LongStamp long_stamp(const ValueStamp& stamp) {

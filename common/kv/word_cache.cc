@@ -5,7 +5,6 @@
 #include <bit>
 
 #include "common/base/check.h"
-#include "common/base/rng.h"
 
 namespace loch::kv {
 namespace {
@@ -30,22 +29,10 @@ WordCache::WordCache(std::uint64_t capacity, std::uint32_t key_bytes, std::uint3
   }
 }
 
-WordCache::Shard& WordCache::shard_of(std::uint64_t word) {
-  return *shards_[mix64(word) & (shards_.size() - 1)];
-}
-std::uint32_t& WordCache::bucket_of(Shard& shard, std::uint64_t word) {
-  return shard.buckets[(mix64(word) >> 32) & (shard.buckets.size() - 1)];
-}
-std::uint32_t WordCache::lookup(Shard& shard, std::uint64_t word) {
-  std::uint32_t at = bucket_of(shard, word);
-  while (at != none && shard.slots[at].word != word) at = shard.slots[at].chain;
-  return at;
-}
-
 void WordCache::unchain(Shard& shard, std::uint32_t slot) {
   Slot& gone = shard.slots[slot];
   if (gone.word == 0) return;
-  std::uint32_t* link = &bucket_of(shard, gone.word);
+  std::uint32_t* link = &bucket_of(shard, mix64(gone.word));
   while (*link != slot) link = &shard.slots[*link].chain;
   *link = gone.chain;
   gone.word = 0;
@@ -67,10 +54,16 @@ void WordCache::push_oldest(Shard& shard, std::uint32_t slot) {
   shard.oldest = slot;
 }
 
+// To be called after another thread was found to hold the lock.
+void WordCache::Lock::wait() {
+  while (state_.exchange(awaited, std::memory_order_acquire) != open) state_.wait(awaited);
+}
+
 WordCache::Pin WordCache::find(std::uint64_t word, Nanos now, Nanos expiry) {
-  Shard& shard = shard_of(word);
+  const std::uint64_t hash = mix64(word);
+  Shard& shard = shard_of(hash);
   const std::scoped_lock guard(shard.lock);
-  const std::uint32_t at = lookup(shard, word);
+  const std::uint32_t at = lookup(shard, hash, word);
   if (at == none) return {};
   Slot& slot = shard.slots[at];
   unlink(shard, at);
@@ -84,11 +77,9 @@ WordCache::Pin WordCache::find(std::uint64_t word, Nanos now, Nanos expiry) {
   return Pin(&slot, key_bytes_);
 }
 
-WordCache::Pin WordCache::reserve(std::uint64_t word, Nanos now) {
-  Shard& shard = shard_of(word);
-  const std::scoped_lock guard(shard.lock);
-  if (const std::uint32_t there = lookup(shard, word); there != none) {
-    if (now < shard.slots[there].expiry) return {};
+std::uint32_t WordCache::take_slot(Shard& shard, std::uint64_t hash, std::uint64_t word, Nanos now) {
+  if (const std::uint32_t there = lookup(shard, hash, word); there != none) {
+    if (now < shard.slots[there].expiry) return none;
     unchain(shard, there);  // the cached entry has expired: the caller may cache the word again
   }
   std::uint32_t at = none;
@@ -102,26 +93,29 @@ WordCache::Pin WordCache::reserve(std::uint64_t word, Nanos now) {
       if (shard.slots[at].pins.load(std::memory_order_acquire) == 0) break;
       at = i + 1 < most_eviction_tries ? shard.slots[at].newer : none;
     }
-    if (at == none) return {};
+    if (at == none) return none;
     unlink(shard, at);
     unchain(shard, at);
   }
   push_newest(shard, at);
-  return Pin(&shard.slots[at], key_bytes_);
+  return at;
+}
+
+WordCache::Pin WordCache::reserve(std::uint64_t word, Nanos now) {
+  const std::uint64_t hash = mix64(word);
+  Shard& shard = shard_of(hash);
+  const std::scoped_lock guard(shard.lock);
+  const std::uint32_t at = take_slot(shard, hash, word, now);
+  return at == none ? Pin() : Pin(&shard.slots[at], key_bytes_);
 }
 
 void WordCache::publish(Pin& pin, std::uint64_t word, Nanos expiry) {
-  Shard& shard = shard_of(word);
+  const std::uint64_t hash = mix64(word);
+  Shard& shard = shard_of(hash);
   const std::scoped_lock guard(shard.lock);
-  if (lookup(shard, word) != none)
+  if (lookup(shard, hash, word) != none)
     return;  // another worker has cached the word meanwhile; the slot that the pin reserved stays unused
-  const auto at = static_cast<std::uint32_t>(pin.slot_ - shard.slots.get());
-  Slot& slot = shard.slots[at];
-  slot.word = word;
-  slot.expiry = expiry;
-  std::uint32_t& bucket = bucket_of(shard, word);
-  slot.chain = bucket;
-  bucket = at;
+  chain(shard, hash, static_cast<std::uint32_t>(pin.slot_ - shard.slots.get()), word, expiry);
 }
 
 std::uint64_t WordCache::size() const {

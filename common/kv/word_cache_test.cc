@@ -3,14 +3,24 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
+#include <thread>
 
 namespace loch::kv {
 namespace {
 
-class WordCacheTest : public ::testing::Test {
+// With the parameter true, entries are cached by insert(), else by reserve() and publish().
+class WordCacheTest : public ::testing::TestWithParam<bool> {
  protected:
+  const bool at_once = GetParam();
   void insert(WordCache& cache, std::uint64_t word, Nanos now, Nanos expiry) {
+    if (at_once) {
+      return cache.insert(word, now, expiry, [&](std::byte* key, std::byte* value) {
+        std::memcpy(key, &word, 8);
+        std::memcpy(value, &word, 8);
+      });
+    }
     WordCache::Pin pin = cache.reserve(word, now);
     ASSERT_TRUE(bool{pin});
     std::memcpy(pin.key(), &word, 8);
@@ -19,7 +29,7 @@ class WordCacheTest : public ::testing::Test {
   }
 };
 
-TEST_F(WordCacheTest, EvictsTheLeastRecentlyUsed) {
+TEST_P(WordCacheTest, EvictsTheLeastRecentlyUsed) {
   WordCache cache(4, 8, 8);
   for (std::uint64_t word = 1; word <= 4; ++word) insert(cache, word, 0, 100);
   EXPECT_TRUE(bool{cache.find(1, 1, 100)});
@@ -33,7 +43,7 @@ TEST_F(WordCacheTest, EvictsTheLeastRecentlyUsed) {
   EXPECT_EQ(stored, 1u);
 }
 
-TEST_F(WordCacheTest, ExpiresAndExtends) {
+TEST_P(WordCacheTest, ExpiresAndExtends) {
   WordCache cache(4, 8, 8);
   insert(cache, 7, 0, 100);
   EXPECT_TRUE(bool{cache.find(7, 99, 150)});    // a hit at time 99 extends the expiry from 100 to 150
@@ -44,7 +54,7 @@ TEST_F(WordCacheTest, ExpiresAndExtends) {
   EXPECT_TRUE(bool{cache.find(7, 250, 300)});
 }
 
-TEST_F(WordCacheTest, PinnedEntriesAreNotEvicted) {
+TEST_P(WordCacheTest, PinnedEntriesAreNotEvicted) {
   WordCache cache(2, 8, 8);
   insert(cache, 1, 0, 100);
   insert(cache, 2, 0, 100);
@@ -56,6 +66,38 @@ TEST_F(WordCacheTest, PinnedEntriesAreNotEvicted) {
   EXPECT_FALSE(bool{cache.find(1, 0, 100)});
   EXPECT_TRUE(bool{cache.find(2, 0, 100)});
 }
+
+// Threads that cache and find words of one shard at the same time neither lose nor mix up entries.
+TEST_P(WordCacheTest, ThreadsShareAShard) {
+  constexpr std::uint64_t words = 24, rounds = 2'000;
+  WordCache cache(16, 8, 8);
+  std::atomic<std::uint64_t> hits = 0, wrong = 0;
+  const auto work = [&](std::uint64_t first) {
+    for (std::uint64_t i = 0; i < rounds; ++i) {
+      const std::uint64_t word = 1 + mix64(first + i) % words;
+      std::uint64_t stored = word;
+      if (const WordCache::Pin hit = cache.find(word, 0, 100); hit) {
+        std::memcpy(&stored, hit.value(), 8);
+        ++hits;
+      } else if (at_once) {
+        insert(cache, word, 0, 100);
+      } else if (WordCache::Pin pin = cache.reserve(word, 0); pin) {
+        std::memcpy(pin.key(), &word, 8);
+        std::memcpy(pin.value(), &word, 8);
+        cache.publish(pin, word, 100);
+      }
+      if (stored != word) ++wrong;
+    }
+  };
+  std::thread other(work, rounds);
+  work(0);
+  other.join();
+  EXPECT_EQ(wrong, 0u);
+  EXPECT_LE(cache.size(), 16u);
+  EXPECT_GT(hits, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, WordCacheTest, ::testing::Bool());
 
 }  // namespace
 }  // namespace loch::kv

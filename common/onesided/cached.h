@@ -1,7 +1,9 @@
 // How a GET compares, copies and caches entries.
 #pragma once
 
+#include <cstring>
 #include <optional>
+#include <utility>
 
 #include "common/kv/word_cache.h"
 #include "common/onesided/get.h"
@@ -23,9 +25,17 @@ struct CachedEntry {
 // Looks the entry up in the cache. Returns nullopt if it is not cached, and Look::other_key if it has another
 // key. Otherwise returns the value of `size` bytes; its first `kept` bytes are in memory, and stay there
 // while `pin` exists.
-[[nodiscard]] std::optional<Looked> look_in_cache(const CachedEntry& entry, Nanos now, kv::Key key,
-                                                  std::uint32_t size, std::uint32_t kept,
-                                                  fabric::OpStats* stats, kv::WordCache::Pin* pin);
+[[nodiscard]] inline std::optional<Looked> look_in_cache(const CachedEntry& entry, Nanos now, kv::Key key,
+                                                         std::uint32_t size, std::uint32_t kept,
+                                                         fabric::OpStats* stats, kv::WordCache::Pin* pin) {
+  if (entry.cache == nullptr) return std::nullopt;
+  kv::WordCache::Pin hit = entry.cache->find(entry.word, now, entry.expiry);
+  if (!hit) return std::nullopt;
+  if (stats != nullptr) ++stats->cache_hits;
+  if (std::memcmp(hit.key(), key.data, key.size) != 0) return Looked{Look::other_key, {}};
+  *pin = std::move(hit);
+  return Looked{Look::value, {pin->value(), size, kept}};
+}
 // Copies key and value from registered memory into the cache, unless the entry is cached already or all slots
 // that could be evicted are pinned.
 void fill_cache(const CachedEntry& entry, Nanos now, kv::Key key, const kv::ValueView& value);

@@ -25,30 +25,34 @@ struct Ended {
 
 // Posts a request and waits for its end: for the watermark bit in the last word of its local (landing)
 // buffer, or for its completion. An awaitable rather than a coroutine, because every operation awaits
-// several. If the watermark bit is there as soon as the request is posted, as on a fabric that executes
-// requests while they are posted, the awaiting coroutine goes on without being suspended.
+// several. If the request has ended as soon as it is posted, as on a fabric that executes requests at once,
+// the awaiting coroutine goes on without being suspended (Worker::goes_on()).
 class Transfer {
  public:
-  // At most this many transfers of a thread in a row end without suspending their coroutines, so that the
-  // polling loop and other coroutines get their turn.
-  static constexpr std::uint32_t most_at_once = 16;
-
-  Transfer(fabric::Worker& worker, fabric::WorkRequest request, const std::optional<Landing>& landing)
-      : worker_(worker), peer_(request.peer), is_watched_(landing.has_value()) {
+  // `landing()` is where the request's last word lands (std::optional<Landing>); it is called only if the
+  // request is not executed at once.
+  template <std::invocable LandingOf>
+  Transfer(fabric::Worker& worker, const fabric::WorkRequest& request, const LandingOf& landing)
+      : worker_(worker), peer_(request.peer), is_here_(worker.execute_at_once(request)) {
+    if (is_here_) [[unlikely]]
+      return;
+    const std::optional<Landing> found = landing();
+    is_watched_ = found.has_value();
     if (is_watched_) {
-      landing_ = *landing;
-      post_watched(worker, request, landing_);
+      landing_ = *found;
+      fabric::WorkRequest watched = request;
+      post_watched(worker, watched, landing_);
+      is_here_ = has_landed(landing_);
     } else {
       new (&operation_) fabric::Worker::Operation(worker, request);
     }
   }
   Transfer(const Transfer&) = delete;
-  bool await_ready() noexcept {
-    is_here_ = is_watched_ && has_landed(landing_) && goes_on();
-    return is_here_;
-  }
+  bool await_ready() const { return is_here_ && worker_.goes_on(); }
   void await_suspend(std::coroutine_handle<> waiter) {
-    if (is_watched_) {
+    if (is_here_) {
+      worker_.run_queue().push(waiter);
+    } else if (is_watched_) {
       new (&watch_) fabric::Worker::WatchOne(watch_landing(worker_, landing_, peer_));
       watch_.await_suspend(waiter);
     } else {
@@ -66,18 +70,12 @@ class Transfer {
   using Operation = fabric::Worker::Operation;
   static_assert(std::is_trivially_destructible_v<Watch> && std::is_trivially_destructible_v<Operation>);
 
-  [[nodiscard]] static bool goes_on() {
-    if (++at_once_ <= most_at_once) return true;
-    at_once_ = 0;
-    return false;
-  }
-
-  static inline constinit thread_local std::uint32_t at_once_ = 0;  // transfers in a row without suspension
   fabric::Worker& worker_;
   Landing landing_;
   fabric::NodeId peer_;
-  bool is_watched_;       // which member of the union a suspended coroutine uses: watch_ (true) or operation_
-  bool is_here_ = false;  // whether the watermark bit was set as soon as the request was posted
+  // which member of the union a suspended coroutine uses: watch_ (true) or operation_
+  bool is_watched_ = false;
+  bool is_here_;  // whether the request had ended as soon as it was posted
   union {
     Watch watch_;
     Operation operation_;
@@ -119,7 +117,7 @@ template <RepeatableRead Reading>
     if (!is_back || is_last) co_return false;
     const std::optional<fabric::WorkRequest> request = reading.request();
     if (!request) co_return false;
-    const Ended again = co_await Transfer(worker, *request, reading.landing());
+    const Ended again = co_await Transfer(worker, *request, [&] { return reading.landing(); });
     ended = again;
   }
 }

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <array>
 
-#include "common/fabric/memory.h"
+#include "common/fabric/copy_out.h"
 
 namespace loch::rpc {
 
@@ -23,7 +23,7 @@ std::uint64_t frame_check(const fabric::Region& region, std::uint64_t at, std::u
   // The checksum is computed over a private copy of the body, because a NIC may be writing to the original.
   if (body_bytes <= most_kept_body && !region.elision().on()) {
     std::array<std::byte, most_kept_body> small;
-    fabric::copy_from_shared(small.data(), region.at(at), body_bytes);
+    fabric::copy_out(small.data(), region.at(at), body_bytes);
     return body_check(small.data(), body_bytes, sequence, code, turns);
   }
   std::uint64_t sum = Trailer{.sequence = sequence, .attempt = 0, .code = code, .check = turns}.pack();

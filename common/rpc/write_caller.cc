@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "common/base/probe.h"
+#include "common/fabric/copy_out.h"
 #include "common/fabric/memory.h"
 
 namespace loch::rpc {
@@ -65,7 +66,7 @@ coro::Task<bool> WriteCaller::prepare(ServerId server) {
   Row& row = rows_[row_number(server)];
   if (row.is_former) {
     if (!row.is_unanswered) number(server, &row, take_over_code);
-    const WriteReply taken_over = co_await exchange(server, &row, nullptr, false);
+    const WriteReply taken_over = co_await exchange(server, &row, nullptr, false, nothing_tried());
     row.is_former = taken_over.outcome != WriteReply::Outcome::answered || taken_over.code != take_over_code;
     if (!row.is_former) {
       LOCH_PROBE("rpc.write.slot-taken-over");
@@ -76,7 +77,7 @@ coro::Task<bool> WriteCaller::prepare(ServerId server) {
   }
   if (!row.is_unanswered || config_.flaws.rewrites_unanswered) co_return true;
   LOCH_PROBE("rpc.write.slot-unanswered");
-  const WriteReply late = co_await exchange(server, &row, nullptr, false);
+  const WriteReply late = co_await exchange(server, &row, nullptr, false, nothing_tried());
   static_cast<void>(late);
   if (!row.is_unanswered) co_return true;
   LOCH_PROBE("rpc.write.slot-still-unanswered");
@@ -101,33 +102,61 @@ void WriteCaller::number(ServerId server, Row* row, std::uint8_t code) {
 coro::Task<WriteReply> WriteCaller::call(ServerId server, std::uint8_t code, fabric::OpStats* stats) {
   Row& row = rows_[row_number(server)];
   number(server, &row, code);
-  return exchange(server, &row, stats, true);
+  return exchange(server, &row, stats, true, nothing_tried());
+}
+
+coro::Task<WriteReply> WriteCaller::settle(ServerId server, Tried tried, fabric::OpStats* stats) {
+  return exchange(server, &rows_[row_number(server)], stats, true, tried);
+}
+
+WriteCaller::Tried WriteCaller::nothing_tried() const {
+  return {.give_up = worker_.now() + config_.give_up_after};
+}
+
+WriteCaller::Tried WriteCaller::FirstTry::await_resume() {
+  Tried tried{.give_up = began_ + caller_.config_.give_up_after};
+  if (!is_sent_) return tried;
+  tried.was_stopping = was_stopping_;
+  tried.seen = watch_->await_resume();
+  const bool is_charged = !caller_.is_local(server_) && caller_.is_check_charged();
+  if (*tried.seen == fabric::WatchOutcome::ready && !is_charged &&
+      caller_.is_reply_whole(server_, row_, caller_.reply_word(server_))) [[likely]]
+    tried.reply = caller_.answer(server_, &row_, stats_);
+  return tried;
 }
 
 // Sends the request that `row` holds for the server, and sends it again whenever no reply has come in time,
 // until the reply arrives or the time to give up has come.
-coro::Task<WriteReply> WriteCaller::exchange(ServerId server, Row* row, fabric::OpStats* stats, bool counts) {
-  const Nanos give_up = worker_.now() + config_.give_up_after;
+coro::Task<WriteReply> WriteCaller::exchange(ServerId server, Row* row, fabric::OpStats* stats, bool counts,
+                                             Tried tried) {
+  const Nanos give_up = tried.give_up;
   const std::uint32_t attempt_before = row->attempt;
   WriteReply::Outcome outcome = WriteReply::Outcome::timed_out;
-  for (bool is_first = !row->was_sent;; is_first = false) {
+  for (bool is_first = tried.seen.has_value() || !row->was_sent;; is_first = false) {
     if (!is_first) {
       LOCH_PROBE("rpc.write.sent-again");
       ++row->attempt;
       ++counts_.retries;
     }
-    bool sent = is_first && sends_at_once(server, row, stats);
+    const bool was_tried = is_first && tried.seen.has_value();
+    bool sent = was_tried || (is_first && sends_at_once(server, row, stats));
     if (!sent) {
       const bool was_sent = co_await send(server, row, stats);
       sent = was_sent;
     }
-    if (worker_.stopping()) outcome = WriteReply::Outcome::stopping;
+    if (was_tried ? tried.was_stopping : worker_.stopping()) outcome = WriteReply::Outcome::stopping;
     if (sent) {
       const Nanos patience = std::min(give_up, worker_.now() + config_.retry_after);
-      fabric::WatchOutcome seen = co_await worker_.watch(awaited(server, *row), patience);
+      fabric::WatchOutcome seen = fabric::WatchOutcome::ready;
+      if (was_tried) {
+        seen = *tried.seen;
+      } else {
+        const fabric::WatchOutcome watched = co_await worker_.watch(awaited(server, *row), patience);
+        seen = watched;
+      }
       const bool is_here = seen == fabric::WatchOutcome::ready;
-      const bool is_checked = arrival_from(server) == Arrival::by_check;
-      if (is_here && (is_checked || !is_reply_whole(server, *row, reply_word(server)))) {
+      const bool is_charged = !is_local(server) && is_check_charged();
+      if (is_here && (is_charged || !is_reply_whole(server, *row, reply_word(server)))) {
         const fabric::WatchOutcome later = co_await await_whole(server, row, patience);
         seen = later;
       }
@@ -179,12 +208,12 @@ void WriteCaller::post(ServerId server, Row* row, const fabric::WorkRequest& wri
 
 bool WriteCaller::sends_at_once(ServerId server, Row* row, fabric::OpStats* stats) {
   const bool here = is_local(server);
-  if (!here && (arrival_ == Arrival::by_check || !is_reached(server.node))) return false;
-  const fabric::LocalSlice request = frame(server, row->code);
   const std::uint32_t bytes = config_.request_bytes[row->code];
+  if (!here && (is_check_charged() || !is_reached(server.node))) return false;
+  const fabric::LocalSlice request = frame(server, row->code);
   const std::uint64_t word_at = request.offset + bytes - trailer_bytes;
   const Trailer trailer = seal(*request.region, request.offset, bytes,
-                               static_cast<std::uint16_t>(row->sequence), row->code, Arrival::by_trailer);
+                               static_cast<std::uint16_t>(row->sequence), row->code, arrival_from(server));
   if (here) {
     row->was_sent = true;
     worker_.store_word(*request.region, word_at, trailer.pack());
@@ -301,8 +330,8 @@ WriteReply WriteCaller::answer(ServerId server, Row* row, fabric::OpStats* stats
 // other bytes than the last ones may arrive last.
 const std::byte* WriteCaller::frame_of(const fabric::LocalSlice& slot, std::uint32_t bytes, bool is_copied) {
   if (!is_copied || slot.region->elision().on()) return slot.data();
-  copied_.resize(bytes);
-  fabric::copy_from_shared(copied_.data(), slot.data(), bytes);
+  if (copied_.size() < bytes) copied_.resize(bytes);
+  fabric::copy_out(copied_.data(), slot.data(), bytes);
   return copied_.data();
 }
 

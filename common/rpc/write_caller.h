@@ -2,7 +2,10 @@
 // outstanding request at a time.
 #pragma once
 
+#include <algorithm>
+#include <coroutine>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "common/coro/task.h"
@@ -63,6 +66,13 @@ class WriteCaller {
   [[nodiscard]] fabric::LocalSlice body(ServerId server, std::uint8_t code);
   // Third step of a request, after prepare() and body(): sends the request and waits for the reply.
   [[nodiscard]] coro::Task<WriteReply> call(ServerId server, std::uint8_t code, fabric::OpStats* stats);
+  // The same in two parts, so that the common case needs no coroutine of its own: awaiting try_call() sends
+  // the request and waits for a reply once. If the result has no reply, settle() has to follow, which goes on
+  // as call() does.
+  class FirstTry;
+  struct Tried;
+  [[nodiscard]] FirstTry try_call(ServerId server, std::uint8_t code, fabric::OpStats* stats);
+  [[nodiscard]] coro::Task<WriteReply> settle(ServerId server, Tried tried, fabric::OpStats* stats);
 
   [[nodiscard]] bool is_local(ServerId server) const { return server.node == worker_.node(); }
   [[nodiscard]] const Counts& counts() const { return counts_; }
@@ -92,6 +102,11 @@ class WriteCaller {
   [[nodiscard]] Arrival arrival_from(ServerId server) const {
     return is_local(server) ? Arrival::by_trailer : arrival_;
   }
+  // Whether a simulation charges CPU time for checking frames.
+  [[nodiscard]] bool is_check_charged() const {
+    constexpr std::uint64_t large_frame = 1 << 20;
+    return arrival_ == Arrival::by_check && worker_.costs().hash(large_frame) > 0;
+  }
   // The high bits of the request's number, which a reply to it carries.
   [[nodiscard]] std::uint64_t turns(const Row& row) const {
     return config_.flaws.replies_name_low_bits ? 0 : turns_of(row.sequence);
@@ -112,9 +127,10 @@ class WriteCaller {
   // Waits until a reply is complete, of which only the trailer (last word) has been seen so far.
   [[nodiscard]] coro::Task<fabric::WatchOutcome> await_whole(ServerId server, Row* row, Nanos deadline);
   // Sends the request in `row`, repeatedly if necessary, and waits for its reply. `counts`: whether a request
-  // that gets no reply is added to counts_.
+  // that gets no reply is added to counts_. `tried`: what has been done already.
   [[nodiscard]] coro::Task<WriteReply> exchange(ServerId server, Row* row, fabric::OpStats* stats,
-                                                bool counts);
+                                                bool counts, Tried tried);
+  [[nodiscard]] Tried nothing_tried() const;
   [[nodiscard]] coro::Task<bool> reconnect(fabric::NodeId node);
   // Whether the server's node has restarted since the request was sent. The new server does not know whether
   // the request was executed, and must not execute it again.
@@ -139,5 +155,51 @@ class WriteCaller {
   std::vector<std::byte> copied_;  // buffer for a reply that is copied before it is read
   Counts counts_;
 };
+
+// What the first try of a request has come to.
+struct WriteCaller::Tried {
+  std::optional<WriteReply> reply;
+  Nanos give_up = 0;  // time at which the request ends without a reply
+  // how the wait for the reply ended, if the request has been sent
+  std::optional<fabric::WatchOutcome> seen;
+  bool was_stopping = false;  // whether the run was over when the request had been sent
+};
+
+class WriteCaller::FirstTry {
+ public:
+  FirstTry(WriteCaller& caller, ServerId server, Row& row, fabric::OpStats* stats)
+      : caller_(caller), server_(server), row_(row), stats_(stats), began_(caller.worker_.now()) {}
+  FirstTry(const FirstTry&) = delete;
+  bool await_ready() {
+    is_sent_ = caller_.sends_at_once(server_, &row_, stats_);
+    return !is_sent_;
+  }
+  void await_suspend(std::coroutine_handle<> waiter) {
+    was_stopping_ = caller_.worker_.stopping();
+    const ChannelConfig& config = caller_.config_;
+    // Posting takes CPU time, so that it is later than before.
+    const Nanos patience =
+        std::min(began_ + config.give_up_after, caller_.worker_.now() + config.retry_after);
+    watch_.emplace(caller_.worker_, caller_.awaited(server_, row_), patience);
+    watch_->await_suspend(waiter);
+  }
+  [[nodiscard]] Tried await_resume();
+
+ private:
+  WriteCaller& caller_;
+  ServerId server_;
+  Row& row_;
+  fabric::OpStats* stats_;
+  Nanos began_;
+  bool is_sent_ = false, was_stopping_ = false;
+  std::optional<fabric::Worker::WatchOne> watch_;
+};
+
+inline WriteCaller::FirstTry WriteCaller::try_call(ServerId server, std::uint8_t code,
+                                                   fabric::OpStats* stats) {
+  Row& row = rows_[row_number(server)];
+  number(server, &row, code);
+  return {*this, server, row, stats};
+}
 
 }  // namespace loch::rpc

@@ -44,6 +44,23 @@ class Fuzz(EndToEnd):
         self.assert_refused(self.loch("fuzz", "--mutant", "destructive-putt"), "destructive-put")
         self.assert_refused(self.loch("fuzz", "--set", "nessie.varaint=published"), "nessie.variant")
 
+    def test_options_that_no_cluster_can_have_are_bad_input_and_no_finding(self) -> None:
+        for options, named in (
+            (("nessie.allocation=chunks",), "nessie.placement remote"),
+            (("nessie.placement=remote", "nessie.variant=published"), "nessie.variant hardened"),
+            (("nessie.layout=2015",), "nessie.variant published"),
+            (("nessie.filter-bits=15",), "nessie.filter-bits"),
+            (("nessie.backoff-cap=1ns",), "nessie.backoff-start"),
+            (("race.begin-smaller=3",), "race.growth"),
+            (("race.variant=published", "race.begin-smaller=1"), "cannot split"),
+            (("race.reuse=true",), "race.variant published"),
+            (("race.allocation=chunks", "race.chunk-blocks=1048576"), "bytes of each of"),
+        ):
+            protocol = options[0].split(".")[0]
+            flags = [word for option in options for word in ("--set", option)]
+            self.assert_refused(self.loch("fuzz", "--protocol", protocol, "--seeds", "20", *flags), named)
+            self.assert_refused(self.loch("explore", protocol, "PUT K | GET K", *flags), named)
+
 
 if __name__ == "__main__":
     unittest.main()

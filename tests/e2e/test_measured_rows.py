@@ -9,11 +9,12 @@ import shutil
 import subprocess
 import sys
 import unittest
+from unittest import mock
 
 from support import BINARY, ROOT, EndToEnd
 
 sys.path.insert(0, str(ROOT / "tools"))
-from loch.measured_rows import formats, stores  # noqa: E402
+from loch.measured_rows import formats, main, stores  # noqa: E402
 
 HEAD = (
     "source_file,hardware,verb,size_bytes,machines,threads_per_machine,vms_per_machine,queue_pairs_per_thread,"
@@ -30,6 +31,24 @@ ROW = {
     "window_per_thread": "24",
     "unsignaled_batch": "8",
 }
+
+
+class Limit(unittest.TestCase):
+    """Tests of the processor time that the run for one row may take."""
+
+    def outcome(self, program: str) -> main.Outcome:
+        with mock.patch.object(main, "ROW_S", 1):
+            table_format = formats.format_of(HEAD.split(","))
+            assert table_format is not None
+            return main.outcome_of(table_format, ROW, "", [sys.executable, "-c", program])
+
+    def test_a_run_that_computes_for_too_long_is_given_up(self) -> None:
+        self.assertEqual(self.outcome("while True: pass").reason, "not done after 1 s of processor time")
+
+    def test_waiting_does_not_count(self) -> None:
+        waits = "import time; time.sleep(2.5); print('{\"throughput_ops_s\": 12e6}')"
+        outcome = self.outcome(waits)
+        self.assertEqual((outcome.rate, outcome.reason), (2, ""))
 
 
 class Mapping(unittest.TestCase):

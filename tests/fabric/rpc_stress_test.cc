@@ -127,7 +127,8 @@ void take_response(Cluster* cluster, NodeId node, Client* client, const Received
 
 coro::Task<void> drive(Cluster* cluster, NodeId node, Client* client, std::uint64_t each) {
   Worker& worker = *cluster->clients[node];
-  for (std::uint32_t i = 0; i < receives; ++i)
+  const std::uint32_t buffers = std::min(receives, worker.capabilities().recv_queue_depth);
+  for (std::uint32_t i = 0; i < buffers; ++i)
     worker.post_recv(Transport::ud, cluster->at(node, receive_at + i * receive_bytes), receive_bytes, 0);
   for (std::uint32_t slot = 0; slot < window; ++slot) {
     client->sequence[slot] = 1;

@@ -5,6 +5,7 @@ import os
 import stat
 import unittest
 from types import SimpleNamespace
+from unittest import mock
 
 from support import SMALL, Folder
 
@@ -39,6 +40,11 @@ class Hostfiles(Folder):
 
 
 class CommandLines(Folder):
+    def setUp(self):
+        super().setUp()
+        # as where mpirun is installed
+        self.enterContext(mock.patch("shutil.which", return_value="/usr/bin/mpirun"))
+
     def make(self, text, interface=None, **environment):
         return launch.from_flags(str(self.write(text, "hosts")), interface, environment)
 

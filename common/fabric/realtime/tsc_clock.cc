@@ -4,8 +4,10 @@
 #include <time.h>
 
 #include <algorithm>
+#include <chrono>
 #include <fstream>
 #include <string>
+#include <thread>
 
 namespace loch::fabric::realtime {
 namespace {
@@ -13,6 +15,9 @@ namespace {
 // A sample that took more ticks than this was interrupted, and is taken again.
 constexpr std::uint64_t ticks_per_sample_max = 1'000;
 constexpr int samples_max = 8;
+// Time over which the rate of a TickLine is measured. A sample is right within some 20 ns, a millionth of
+// this.
+constexpr std::chrono::milliseconds baseline_of_line{20};
 
 Nanos monotonic() {
   timespec at{};
@@ -51,7 +56,40 @@ TscClock::Sample TscClock::sample() {
   return best;
 }
 
+TickLine TickLine::measure() {
+  if (!kernel_trusts_ticks()) return {};
+  const TscClock::Sample begin = TscClock::sample();
+  std::this_thread::sleep_for(baseline_of_line);
+  const TscClock::Sample end = TscClock::sample();
+  if (end.ticks <= begin.ticks || end.ns <= begin.ns) return {};
+  const auto span = static_cast<unsigned __int128>(end.ns - begin.ns);
+  const auto rate = static_cast<std::uint64_t>((span << TscClock::rate_bits) / (end.ticks - begin.ticks));
+  // A counter of less than 1 GHz would have a rate of more than 32 bits, for which read() has no room.
+  if (rate >> TscClock::rate_bits != 0) return {};
+  return {begin.ticks, begin.ns, rate};
+}
+
+void TscClock::follow(const TickLine& line) {
+  follows_line_ = true;
+  from_ticks_ = line.ticks;
+  from_ns_ = line.ns;
+  rate_ = line.rate;
+  valid_ticks_ = std::uint64_t{1} << rate_bits;  // up to here the product in read() stays below 2^64
+}
+
+// 2^32 ticks are exactly `rate_` nanoseconds, so that clocks with different origins return the same times.
+Nanos TscClock::move_origin() {
+  const std::uint64_t elapsed = read_ticks() - from_ticks_;
+  // A counter behind the origin is that of another core, by less than the kernel cares about.
+  if (static_cast<std::int64_t>(elapsed) < 0) return from_ns_;
+  from_ns_ += static_cast<Nanos>((elapsed >> rate_bits) * rate_);
+  from_ticks_ += elapsed >> rate_bits << rate_bits;
+  const std::uint64_t rest = elapsed & (valid_ticks_ - 1);
+  return from_ns_ + static_cast<Nanos>((rest * rate_) >> rate_bits);
+}
+
 Nanos TscClock::compare() {
+  if (follows_line_) return move_origin();
   if (!by_ticks_) return monotonic();
   const Sample seen = sample();
   // The clock must not go back behind the latest time that it returned, which may be up to `valid_ticks_`

@@ -28,6 +28,23 @@ namespace loch::fabric::realtime {
 // Whether the kernel uses the time-stamp counter as its clock source (/sys/devices/system/clocksource).
 [[nodiscard]] bool kernel_trusts_ticks();
 
+// A linear function from the time-stamp counter to nanoseconds, fixed once for all workers of a process, so
+// that their times are in one order: two clocks of this function never differ, as each worker's comparisons
+// with CLOCK_MONOTONIC would make them. Against CLOCK_MONOTONIC the function drifts by the error of its rate,
+// some millionths.
+struct TickLine {
+  std::uint64_t ticks = 0;  // a reading of the counter, and
+  Nanos ns = 0;             // CLOCK_MONOTONIC at that reading
+  std::uint64_t rate = 0;   // nanoseconds per tick, in units of 2^-32; 0: no function is set
+
+  [[nodiscard]] bool is_set() const { return rate != 0; }
+  // Measures the function, which takes 20 ms; not set if the kernel does not trust the counter.
+  [[nodiscard]] static TickLine measure();
+  [[nodiscard]] Nanos at(std::uint64_t reading) const {
+    return ns + static_cast<Nanos>((static_cast<unsigned __int128>(reading - ticks) * rate) >> 32);
+  }
+};
+
 // Each thread needs a TscClock of its own.
 class TscClock {
  public:
@@ -37,6 +54,10 @@ class TscClock {
 
   // `by_ticks`: use the time-stamp counter; if false, now() reads CLOCK_MONOTONIC each time.
   explicit TscClock(bool by_ticks) : by_ticks_(by_ticks) {}
+  // If `line` is set, now() returns line.at() of the counter and never looks at CLOCK_MONOTONIC.
+  TscClock(bool by_ticks, const TickLine& line) : TscClock(by_ticks) {
+    if (line.is_set()) follow(line);
+  }
 
   // Returns CLOCK_MONOTONIC in nanoseconds. The time never goes back.
   [[nodiscard]] Nanos now() {
@@ -62,7 +83,11 @@ class TscClock {
     std::uint64_t ticks = 0;
     Nanos ns = 0;
   };
+  friend struct TickLine;
   [[nodiscard]] static Sample sample();
+  void follow(const TickLine& line);
+  // Moves the origin of a clock that follows a line forward by whole multiples of 2^32 ticks.
+  Nanos move_origin();
   Nanos compare();
 
   std::uint64_t from_ticks_ = 0;
@@ -72,6 +97,7 @@ class TscClock {
   std::uint64_t rate_ = 0;
   Nanos from_ns_ = 0;
   bool by_ticks_;
+  bool follows_line_ = false;  // now() is a TickLine, given by from_ticks_, from_ns_ and rate_
   // samples at which the present interval for measuring the rate began, and at which the next one will begin
   Sample first_, renewed_;
 };

@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 #include <time.h>
 
+#include <atomic>
 #include <thread>
+
+#include "common/base/clock_fence.h"
 
 namespace loch::fabric::realtime {
 namespace {
@@ -49,6 +52,61 @@ TEST(TscClock, GoesOnAfterALongPause) {
     EXPECT_LE(said, monotonic() + TscClock::error_ns_max);
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
+}
+
+// Clocks of one line return what the line returns, wherever their origins have moved.
+TEST(TscClock, FollowsALine) {
+  const TickLine line = TickLine::measure();
+  if (!kernel_trusts_ticks()) {
+    EXPECT_FALSE(line.is_set());
+    GTEST_SKIP() << "this machine's clock source is not the time-stamp counter";
+  }
+  ASSERT_TRUE(line.is_set());
+  EXPECT_NEAR(static_cast<double>(line.at(read_ticks())), static_cast<double>(monotonic()), 100'000);
+  for (const std::uint64_t before : {std::uint64_t{0}, std::uint64_t{1} << 32, std::uint64_t{3} << 35}) {
+    TickLine old = line;
+    old.ticks -= before + 12'345;
+    TscClock first(true, old), second(true, old);
+    for (int i = 0; i < 100'000; ++i) {
+      const Nanos least = old.at(read_ticks());
+      const Nanos one = first.now();
+      const Nanos other = i % 100 == 0 ? TscClock(true, old).now() : second.now();
+      const Nanos most = old.at(read_ticks());
+      ASSERT_LE(least, one);
+      ASSERT_LE(one, other);
+      ASSERT_LE(other, most);
+    }
+  }
+}
+
+// What one worker's clock said before it told another, the other's clock does not say again.
+TEST(TscClock, ThreadsOfOneLineAgreeOnTheOrder) {
+  const TickLine line = TickLine::measure();
+  if (!line.is_set()) GTEST_SKIP() << "this machine's clock source is not the time-stamp counter";
+  std::atomic<Nanos> told = 0;
+  std::atomic<bool> is_over = false;
+  std::uint64_t seen = 0;
+  std::jthread teller([&] {
+    TscClock clock(true, line);
+    while (!is_over) {
+      fence_clock();
+      told.store(clock.now(), std::memory_order_release);
+    }
+  });
+  TscClock clock(true, line);
+  const Nanos end = monotonic() + 200'000'000;
+  while (monotonic() < end || (seen < 1'000 && monotonic() < end + 5'000'000'000)) {
+    const Nanos before = told.load(std::memory_order_acquire);
+    fence_clock();
+    const Nanos now = clock.now();
+    if (now < before) {
+      is_over = true;
+      FAIL() << "the other thread was told " << before << " before, and now it is " << now;
+    }
+    seen += before != 0 ? 1 : 0;
+  }
+  is_over = true;
+  EXPECT_GT(seen, 0U);
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ namespace loch::fabric::realtime {
 namespace {
 
 // While a timer or a wait for a memory word has a deadline, the polling loop reads the clock once in this
-// many iterations.
+// many iterations. As often it looks whether the connections of waits for memory words have failed.
 constexpr std::uint64_t turns_per_clock = 8;
 // Where workers share cores: number of iterations of the polling loop in a row that find nothing, after which
 // a worker sleeps. After fewer such iterations (turns_before_yield) it yields its core.
@@ -86,6 +86,7 @@ coro::SelfOwned run_main(coro::Task<void>* main, bool* ended) {
 }  // namespace
 
 Nanos Shared::now() const {
+  if (tick_line.is_set()) return tick_line.at(read_ticks()) - clock_base;
   timespec at{};
   clock_gettime(CLOCK_MONOTONIC, &at);  // reads the clock through the vDSO, without a system call
   return at.tv_sec * 1'000'000'000LL + at.tv_nsec - clock_base;
@@ -133,7 +134,9 @@ void RealtimeWorker::begin_watch(WatchWait* wait) {
   if (find_ready(*wait)) {
     run_queue_.push(wait->waiter);
   } else {
-    append(watches_, wait);
+    wait->next = nullptr;
+    *watches_end_ = wait;
+    watches_end_ = &wait->next;
   }
 }
 
@@ -182,12 +185,10 @@ bool RealtimeWorker::find_ready(WatchWait& wait, std::uint32_t from, std::uint32
   return false;
 }
 
-bool RealtimeWorker::watch_ended(WatchWait& wait) {
-  // The stop flag is read before the awaited word: the wait for a word that was stored before the run ended
-  // then ends with the outcome `ready`, and not with `stopping`.
-  const bool is_stopping = stopping();
+[[gnu::always_inline]] inline bool RealtimeWorker::watch_ended(WatchWait& wait, bool is_stopping,
+                                                               bool looks_at_links) {
   if (find_ready(wait)) return true;
-  if (wait.set.count == 0 && wait.word.peer && !connected(*wait.word.peer)) {
+  if (looks_at_links && wait.set.count == 0 && wait.word.peer && !connected(*wait.word.peer)) {
     wait.result.outcome = WatchOutcome::link_down;
     return true;
   }
@@ -202,11 +203,15 @@ bool RealtimeWorker::watch_ended(WatchWait& wait) {
   return false;
 }
 
-bool RealtimeWorker::poll_watches() {
+bool RealtimeWorker::poll_watches(bool looks_at_links) {
+  // The stop flag is read before the awaited words: the wait for a word that was stored before the run ended
+  // then ends with the outcome `ready`, and not with `stopping`.
+  const bool is_stopping = stopping();
   bool moved = false;
-  for (WatchWait** at = &watches_; *at != nullptr;) {
+  WatchWait** at = &watches_;
+  while (*at != nullptr) {
     WatchWait* wait = *at;
-    if (watch_ended(*wait)) {
+    if (watch_ended(*wait, is_stopping, looks_at_links)) {
       *at = wait->next;
       run_queue_.push(wait->waiter);
       moved = true;
@@ -214,6 +219,7 @@ bool RealtimeWorker::poll_watches() {
       at = &wait->next;
     }
   }
+  watches_end_ = at;
   return moved;
 }
 
@@ -282,8 +288,9 @@ bool RealtimeWorker::poll_reconnects() {
 bool RealtimeWorker::turn() {
   bool moved = poll_device();
   if (timers_ != nullptr || watches_ != nullptr || reconnects_ != nullptr || is_receiving()) {
-    if (turns_++ % turns_per_clock == 0) time_ = now();
-    if (watches_ != nullptr) moved |= poll_watches();
+    const bool reads_clock = turns_++ % turns_per_clock == 0;
+    if (reads_clock) time_ = now();
+    if (watches_ != nullptr) moved |= poll_watches(reads_clock);
     if (is_receiving()) moved |= poll_receives();
     if (timers_ != nullptr) moved |= poll_timers();
     if (reconnects_ != nullptr) moved |= poll_reconnects();
@@ -374,7 +381,9 @@ bool RealtimeWorker::idle() {
     const Nanos span = timers_->at - time_;
     if (spinning_timers_ == 0 && span > shortest_sleep) {
       sleeps.fetch_add(1, std::memory_order_relaxed);
-      const Nanos until = timers_->at + shared_->clock_base;
+      // Where times are a function of the counter, CLOCK_MONOTONIC has drifted from them.
+      const Nanos until = shared_->tick_line.is_set() ? read_clock(CLOCK_MONOTONIC) + span
+                                                      : timers_->at + shared_->clock_base;
       const timespec at{until / 1'000'000'000, until % 1'000'000'000};
       clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, nullptr);
       time_ = now();

@@ -21,6 +21,8 @@ struct Shared {
   Nanos clock_base = 0;  // CLOCK_MONOTONIC at the zero of the fabric's clock
   // true: workers read the time-stamp counter; false: CLOCK_MONOTONIC. To be set before workers are added.
   bool clocks_by_ticks = false;
+  // If set, all workers read the time-stamp counter by this one function. To be set before workers are added.
+  TickLine tick_line;
   std::atomic<bool> stopping = false;
   std::atomic<bool> interrupted = false;
   std::atomic<bool> deadlocked = false;
@@ -42,7 +44,7 @@ struct Shared {
 class RealtimeWorker : public Worker {
  public:
   RealtimeWorker(const WorkerSpec& spec, std::uint64_t seed, Shared* shared)
-      : Worker(spec, seed), shared_(shared), clock_(shared->clocks_by_ticks) {}
+      : Worker(spec, seed), shared_(shared), clock_(shared->clocks_by_ticks, shared->tick_line) {}
 
   [[nodiscard]] coro::RunQueue& run_queue() final { return run_queue_; }
   [[nodiscard]] Nanos now() const final {
@@ -108,7 +110,7 @@ class RealtimeWorker : public Worker {
   void give_up_core();
 
  private:
-  bool poll_watches();
+  bool poll_watches(bool looks_at_links);
   bool poll_receives();
   bool poll_receive(Transport transport);
   bool poll_timers();
@@ -116,7 +118,9 @@ class RealtimeWorker : public Worker {
   [[nodiscard, gnu::cold, gnu::noinline]] Nanos now_by_comparison() const {
     return clock_.now() - shared_->clock_base;
   }
-  [[nodiscard]] bool watch_ended(WatchWait& wait);
+  // `is_stopping`: stopping(), as it was before the call. `looks_at_links`: whether a connection that has
+  // failed ends the wait.
+  [[nodiscard]] bool watch_ended(WatchWait& wait, bool is_stopping, bool looks_at_links);
   [[nodiscard]] static bool find_ready(WatchWait& wait);
   [[nodiscard]] static bool find_ready(WatchWait& wait, std::uint32_t from, std::uint32_t to);
   [[gnu::noinline]] void resume(std::size_t ready);
@@ -133,8 +137,9 @@ class RealtimeWorker : public Worker {
   coro::RunQueue run_queue_;
   // for each transport, the list of coroutines that wait for a message, the longest waiting first
   ReceiveWait* receivers_[3] = {};
-  WatchWait* watches_ = nullptr;
-  TimerWait* timers_ = nullptr;  // list of timers, the soonest first
+  WatchWait* watches_ = nullptr;         // list of waits for memory words, in the order in which they began
+  WatchWait** watches_end_ = &watches_;  // the null pointer at the end of that list
+  TimerWait* timers_ = nullptr;          // list of timers, the soonest first
   std::uint32_t spinning_timers_ = 0;
   ReconnectWait* reconnects_ = nullptr;
   std::uint64_t turns_ = 0;

@@ -44,6 +44,9 @@ class ShmFabric final : public Fabric {
     shared_.nodes.resize(config.nodes);
     shared_.clock_base = realtime::read_clock(CLOCK_MONOTONIC);
     shared_.clocks_by_ticks = !config.exact_clock && realtime::kernel_trusts_ticks();
+    // Workers of one process share a function of the counter, which puts their times in one order. Several
+    // processes share nothing but CLOCK_MONOTONIC.
+    if (config.exact_clock && config.ranks == 1) shared_.tick_line = realtime::TickLine::measure();
   }
   [[nodiscard]] Result<> join_job() {
     if (config_.ranks == 1) return {};

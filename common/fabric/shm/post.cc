@@ -384,6 +384,10 @@ void ShmWorker::do_post_detached(const WorkRequest& request) {
     Copied::submit(*this, request);
 }
 
+bool ShmWorker::do_execute_at_once(const WorkRequest& request) {
+  return completions_ == nullptr && perform_plain(request);
+}
+
 // Retries the requests that wait for a receive buffer of the peer, in order of posting on each queue pair.
 // Returns whether any has completed.
 bool ShmWorker::poll_stalled() {

@@ -31,8 +31,9 @@ struct ShmConfig {
   // The NUMA node of the machine on which each node's regions are placed, by node; empty: wherever the kernel
   // puts them.
   std::vector<std::uint32_t> numa_nodes;
-  // true: workers read CLOCK_MONOTONIC, as histories need, where the times of several workers are put in one
-  // order. false: they read the time-stamp counter if the kernel trusts it; it may be off by a microsecond.
+  // true: the times of all workers are in one order, as histories need: one process reads the time-stamp
+  // counter by one function for all workers, if the kernel trusts it, else and in several processes workers
+  // read CLOCK_MONOTONIC. false: each worker's time may be off by a microsecond (realtime/tsc_clock.h).
   bool exact_clock = true;
 };
 

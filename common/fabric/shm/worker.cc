@@ -12,7 +12,9 @@ ShmWorker::ShmWorker(const WorkerSpec& spec, std::uint64_t seed, Shared* shared,
       shared_(shared),
       receive_{ReceiveQueue(&receive_area->ring[0]), ReceiveQueue(&receive_area->ring[1]),
                ReceiveQueue(&receive_area->ring[2])},
-      doorbell_(receive_area->doorbell) {}
+      doorbell_(receive_area->doorbell) {
+  set_executes_at_once();
+}
 
 void ShmWorker::connect() {
   nodes_ = static_cast<std::uint32_t>(shared_->nodes.size());

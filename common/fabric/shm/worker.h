@@ -51,6 +51,8 @@ class ShmWorker final : public realtime::RealtimeWorker {
   void add_region(Region* region) { regions_.push_back(region); }
 
  protected:
+  // A request must not end before the sinks of earlier requests have been told.
+  [[nodiscard]] bool do_execute_at_once(const WorkRequest& request) override;
   bool poll_device() override;
   [[nodiscard]] bool device_is_busy() const override { return !stalled_.empty(); }
   [[nodiscard]] bool owes_completions() const override { return completions_ != nullptr; }

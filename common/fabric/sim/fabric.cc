@@ -234,9 +234,10 @@ RunEnd SimFabric::run_events() {
   // Runs events until every worker's main coroutine has ended and every acknowledged WRITE is in memory.
   while (sim_.live_tasks > 0 || sim_.late_writes > 0) {
     if (is_interrupted_.load(std::memory_order_relaxed) && !sim_.stopping) sim_.begin_stopping();
-    const Nanos deadline = sim_.config.deadline;
-    Event* event = deadline == forever ? sim_.queue.pop() : sim_.queue.pop_until(deadline);
-    if (event == nullptr) return sim_.queue.empty() ? RunEnd::deadlock : RunEnd::deadline;
+    const Nanos end = std::min(sim_.config.deadline, sim_.config.finish);
+    Event* event = end == forever ? sim_.queue.pop() : sim_.queue.pop_until(end);
+    if (event == nullptr && sim_.queue.empty()) return RunEnd::deadlock;
+    if (event == nullptr) return end == sim_.config.finish ? RunEnd::finished : RunEnd::deadline;
     if (sim_.config.most_events > 0 && sim_.queue.popped() > sim_.config.most_events) return RunEnd::deadline;
     event->fire(event);
     if (sim_.live_clients == 0 && !sim_.stopping) sim_.begin_stopping();

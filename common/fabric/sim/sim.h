@@ -40,6 +40,8 @@ struct SimConfig {
   // if not null: gets every step of every request, on the track of the request's node
   TraceWriter* trace = nullptr;
   Nanos deadline = forever;  // virtual time at which the run ends with RunEnd::deadline
+  // virtual time at which the run ends with RunEnd::finished, even if coroutines have not ended
+  Nanos finish = forever;
   // number of events after which the run ends with RunEnd::deadline; 0: no limit
   std::uint64_t most_events = 0;
 };

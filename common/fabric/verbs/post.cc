@@ -361,7 +361,7 @@ void VerbsWorker::refuse_staged(SendQueue& queue, const ibv_send_wr* bad) {
   for (SendQueue* queue : is_reliable ? links_[request.peer].queues : unreliable_[request.peer]) {
     if (queue->key.peer_worker != request.peer_worker || queue->key.lane != request.lane) continue;
     // A queue pair in the state `ready` is connected, so its peer is known and need not be checked.
-    return queue->is_free(queue->posted) ? queue : nullptr;
+    return queue->is_free() ? queue : nullptr;
   }
   return nullptr;
 }
@@ -401,10 +401,11 @@ void VerbsWorker::refuse_staged(SendQueue& queue, const ibv_send_wr* bad) {
     return false;
   SendQueue& queue = *straight_[to];
   const auto& region = *static_cast<const VerbsRegion*>(request.local.region);
-  const std::uint32_t length = request.length, number = queue.posted;
+  const std::uint32_t length = request.length;
   const std::uint64_t begin = request.local.offset, end = begin + length;
-  if (!queue.is_free(number)) [[unlikely]]
+  if (!queue.is_free()) [[unlikely]]
     return false;
+  const std::uint32_t number = queue.posted;
   // An empty request, and one whose end is beyond the largest number, does not end behind its beginning.
   if (end <= begin) [[unlikely]]
     return false;

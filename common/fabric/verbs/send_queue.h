@@ -115,11 +115,10 @@ struct SendQueue {
   [[nodiscard]] bool has_staged() const { return last_staged != &before_staged; }
   [[nodiscard]] std::uint32_t outstanding() const { return posted - retired; }
   [[nodiscard]] bool has_room() const { return outstanding() < depth; }
-  // Whether the next request can be added to the next doorbell's chain at once. `number` is its sequence
-  // number, which has to equal `posted`.
-  [[nodiscard]] bool is_free(std::uint32_t number) const {
-    return state.load(std::memory_order_acquire) == State::ready && first_parked == nullptr &&
-           number - retired < depth;
+  // Whether the next request can be added to the next doorbell's chain at once. Until this returns true, a
+  // caller reads no sequence number of the queue, because while it is connecting the connector resets them.
+  [[nodiscard]] bool is_free() const {
+    return state.load(std::memory_order_acquire) == State::ready && first_parked == nullptr && has_room();
   }
   void park(Parked* waiting) {
     waiting->next = nullptr;

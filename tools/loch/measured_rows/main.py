@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -25,7 +26,7 @@ a second, of a machine where the table counts by machine. Where FILE has results
 example: ./loch calibrate --rows experiments/hardware/data/rc-swarm.csv --out /tmp/obtained.csv
 exit status: 0; 2 bad input; 3 no row could be run"""
 FILE_MAX = 64 << 20  # bytes
-ROW_S = 120.0  # seconds of real time after which a row is given up
+ROW_S = 600  # seconds of processor time after which a row is given up, so that other load does not matter
 OBTAINED = "obtained"
 
 
@@ -144,11 +145,10 @@ def outcome_of(table_format: Format, row: Row, hardware: str, bench: list[str]) 
         flags = table_format.flags(row, hardware)
     except CannotRun as error:
         return Outcome(reason=one_line(error))
-    words = [*bench, *flags, "--json", "-"]
-    try:
-        done = subprocess.run(words, capture_output=True, text=True, errors="replace", timeout=ROW_S, check=False)
-    except subprocess.TimeoutExpired:
-        return Outcome(reason=f"not done after {ROW_S:.0f} s")
+    words = ["prlimit", f"--cpu={ROW_S}:{ROW_S + 1}", "--", *bench, *flags, "--json", "-"]
+    done = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False)
+    if done.returncode == -signal.SIGXCPU:
+        return Outcome(reason=f"not done after {ROW_S} s of processor time")
     if done.returncode:
         lines = done.stderr.strip().splitlines()
         return Outcome(reason=one_line(lines[-1] if lines else f"loch bench ended with status {done.returncode}"))

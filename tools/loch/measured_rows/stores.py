@@ -124,6 +124,7 @@ def _times(shape: StoreRow, gets: float) -> list[str]:
     warmup, duration = (500, 500) if gets == 1 else (until_steady, 20_000)
     idle = math.ceil(shape.idle_us)
     words = ["--warmup", f"{warmup + 2 * idle}us", "--duration", f"{duration + 4 * idle}us"]
+    words += [] if gets == 1 else ["--at-end", "abandon"]
     return words + (["--pause", f"{shape.idle_us:g}us"] if shape.idle_us else [])
 
 

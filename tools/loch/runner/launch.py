@@ -1,12 +1,15 @@
-"""Starts a point as several processes: by mpirun over the hosts of a hostfile, or by srun inside a Slurm allocation."""
+"""Starts a point as several processes: by mpirun over the hosts of a hostfile, where that is missing by ssh, or by srun
+inside a Slurm allocation."""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from loch import ssh_launch
 from loch.hosts import is_host
 from loch.mpirun import mpirun
 
@@ -14,7 +17,8 @@ from .errors import BadInput
 from .grid import Point
 from .model import Experiment
 
-LAUNCHERS = ("mpirun", "srun")
+# First words of command lines that start several processes.
+LAUNCHERS = ("mpirun", "srun", ssh_launch.__file__)
 _SLOTS = re.compile(r"(slots|max[_-]slots)\s*=\s*(\d{1,4})")
 HOSTFILE_MAX = 1 << 20  # size limit of a hostfile in bytes
 
@@ -60,8 +64,12 @@ class Launch:
     def command(self, point: Point, command: list[str], environment: Mapping[str, str]) -> list[str]:
         """The command line that runs `command` in as many ranks as `point` has nodes."""
         ranks = int(point.params["nodes"])
-        argv = self._srun(point, ranks) if self.launcher == "srun" else self._mpirun(point, ranks, environment)
-        return argv + command
+        if self.launcher == "srun":
+            return self._srun(point, ranks) + command
+        if self.launcher == "ssh":
+            used = ",".join(f"{host.name}:{host.slots}" for host in used_hosts(self, point))
+            return [ssh_launch.__file__, "--host", used, "--", *command]
+        return self._mpirun(point, ranks, environment) + command
 
     def of_a_rank(self, point: Point) -> dict[str, str]:
         """Environment variables that tell a rank of `point` how many ranks share its machine's memory, so that it can
@@ -128,7 +136,8 @@ def from_flags(hostfile: str | None, interface: str | None, environment: Mapping
     in_slurm = bool(environment.get("SLURM_JOB_ID"))
     if hostfile is not None:
         hosts = read_hosts(hostfile)
-        return Launch("srun" if in_slurm else "mpirun", hosts, hostfile, len(hosts), interface)
+        without_slurm = "mpirun" if shutil.which("mpirun", path=environment.get("PATH")) else "ssh"
+        return Launch("srun" if in_slurm else without_slurm, hosts, hostfile, len(hosts), interface)
     if in_slurm:
         count = environment.get("SLURM_JOB_NUM_NODES", environment.get("SLURM_NNODES", "1"))
         return Launch(

@@ -41,7 +41,7 @@ example:
 exit status: 0 every test passed, 1 one failed or nothing could be built, 2 bad flags, 130 interrupted
 """
 EXPECTED = "expected --quick, --filter REGEX, --coverage, --zoo, --lint or --all"
-ZOO_TARGETS = ("loch-bench", "loch_zoo", "fabric_conformance_test", "fabric_litmus_test")
+ZOO_TARGETS = ("loch-bench", "loch_zoo", "fabric_conformance_test")
 _SUMMARY = re.compile(rb"[0-9]+% tests passed")
 
 

@@ -69,6 +69,24 @@ bool copy_half(std::byte* to, const std::byte* from, std::size_t size, bool is_t
          copy_small<std::uint16_t>(to, from, size, is_to_shared);
 }
 
+// Places bytes in ascending order of addresses, by release stores: a CPU that has loaded a byte sees those
+// before it, as on a device that claims to place bytes in order.
+void place_ascending(std::byte* to, std::span<const std::byte> data) {
+  while (!data.empty()) {
+    std::size_t size = 1;
+    if (data.size() >= 8 && reinterpret_cast<std::uintptr_t>(to) % 8 == 0) {
+      size = 8;
+      std::uint64_t word;
+      std::memcpy(&word, data.data(), size);
+      store_word_release(to, word);
+    } else {
+      std::atomic_ref(*to).store(data.front(), std::memory_order_release);
+    }
+    to += size;
+    data = data.subspan(size);
+  }
+}
+
 }  // namespace
 
 void pause(const DeviceModel& model) {
@@ -109,22 +127,15 @@ Slots<Region>::Pin find_region(const Access& access) {
   return found;
 }
 
-// Writes `data` to memory as DMA does. Eight aligned bytes are one release store; other sizes are relaxed
-// stores of words between fences, as common/fabric/shm does.
+// Writes `data` to memory as DMA does: in order, or, if the device shuffles, its 64-byte lines in random
+// order between fences.
 void place(const DeviceModel& model, std::uint64_t address, std::span<const std::byte> data) {
   std::byte* to = bytes_at(address);
-  if (data.size() == 8 && address % 8 == 0) {
-    std::uint64_t word;
-    std::memcpy(&word, data.data(), 8);
-    return store_word_release(to, word);
-  }
+  const bool is_word = data.size() == 8 && address % 8 == 0;
+  if (!model.shuffles || is_word) return place_ascending(to, data);
   std::atomic_thread_fence(std::memory_order_release);
-  if (model.shuffles) {
-    shuffled(address, data.size(),
-             [&](std::size_t at, std::size_t size) { copy_to_shared(to + at, data.data() + at, size); });
-  } else {
-    copy_to_shared(to, data.data(), data.size());
-  }
+  shuffled(address, data.size(),
+           [&](std::size_t at, std::size_t size) { copy_to_shared(to + at, data.data() + at, size); });
   std::atomic_thread_fence(std::memory_order_release);
 }
 

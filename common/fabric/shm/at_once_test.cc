@@ -1,0 +1,122 @@
+// Tests what shm executes before it returns to the caller, and what it leaves to be posted.
+#include <gtest/gtest.h>
+
+#include "common/coro/scope.h"
+#include "common/fabric/count/count.h"
+#include "common/fabric/decorator.h"
+#include "common/fabric/memory.h"
+#include "common/fabric/shm/shm.h"
+
+namespace loch::fabric {
+namespace {
+
+struct Pair {
+  Pair() {
+    shm::ShmConfig config;
+    config.nodes = 2;
+    fabric = count_requests(shm::make_shm(config).value(), {});
+    for (NodeId node = 0; node < 2; ++node) {
+      memory[node] = fabric->register_region(node, {"memory", 4096, true, true, false, {}}).value();
+      worker[node] = fabric->add_worker({node, Role::client, 0, -1, "client"}).value();
+    }
+    EXPECT_TRUE(fabric->exchange(1'000'000'000).has_value());
+    remote = fabric->lookup(1, "memory").value();
+  }
+  [[nodiscard]] WorkRequest request(Verb verb, OpStats* stats) const {
+    return one_sided(verb, remote, 64, {memory[0], 128}, 8, stats);
+  }
+  std::unique_ptr<Fabric> fabric;
+  Region* memory[2];
+  Worker* worker[2];
+  RemoteRegion remote;
+};
+
+// A sink that counts completions.
+struct Counted : CompletionSink {
+  Counted() {
+    fn = [](CompletionSink* self, WorkRequest&) { ++static_cast<Counted*>(self)->done; };
+  }
+  int done = 0;
+};
+
+coro::Task<void> some_at_once(Pair* pair) {
+  Worker& worker = *pair->worker[0];
+  OpStats stats;
+  store_word_release(pair->memory[1]->at(64), 7);
+  EXPECT_TRUE(worker.execute_at_once(pair->request(Verb::read, &stats)));
+  EXPECT_EQ(load_word(pair->memory[0]->at(128)), 7u);
+  store_word_release(pair->memory[0]->at(128), 8);
+  EXPECT_TRUE(worker.execute_at_once(pair->request(Verb::write, &stats)));
+  EXPECT_EQ(load_word(pair->memory[1]->at(64)), 8u);
+  EXPECT_EQ(stats.read, 1u);
+  EXPECT_EQ(stats.write, 1u);
+  // Atomics, messages and requests that would fail are left to be posted, and nothing of them is done or
+  // counted.
+  EXPECT_FALSE(worker.execute_at_once(pair->request(Verb::faa, &stats)));
+  EXPECT_FALSE(worker.execute_at_once(pair->request(Verb::send, &stats)));
+  WorkRequest foreign = pair->request(Verb::read, &stats);
+  ++foreign.remote.rkey;
+  EXPECT_FALSE(worker.execute_at_once(foreign));
+  EXPECT_TRUE(worker.connected(1));
+  EXPECT_EQ(stats.read, 1u);
+  EXPECT_EQ(stats.faa + stats.send, 0u);
+  // A request whose sink has still to be told holds up those behind it.
+  Counted counted;
+  WorkRequest posted = pair->request(Verb::write, nullptr);
+  posted.sink = &counted;
+  worker.post(&posted);
+  EXPECT_FALSE(worker.execute_at_once(pair->request(Verb::read, nullptr)));
+  while (counted.done == 0) co_await worker.run_queue().yield();
+  EXPECT_TRUE(worker.execute_at_once(pair->request(Verb::read, nullptr)));
+  // A failed connection executes nothing.
+  const Completion refused = co_await worker.execute(foreign);
+  EXPECT_FALSE(refused.ok());
+  EXPECT_FALSE(worker.execute_at_once(pair->request(Verb::read, nullptr)));
+}
+
+TEST(ShmAtOnce, ExecutesWhatWaitsForNothing) {
+  Pair pair;
+  pair.fabric->start(*pair.worker[0], some_at_once(&pair));
+  ASSERT_TRUE(pair.fabric->run().has_value());
+}
+
+coro::Task<void> read_often(Pair* pair, std::uint32_t reads, bool* has_ended) {
+  for (std::uint32_t i = 0; i < reads; ++i) {
+    const Completion done = co_await pair->worker[0]->execute(pair->request(Verb::read, nullptr));
+    EXPECT_TRUE(done.ok());
+  }
+  *has_ended = true;
+}
+
+coro::Task<void> count_turns(Pair* pair, std::uint32_t reads, std::uint32_t* turns) {
+  coro::Scope scope(pair->worker[0]->run_queue());
+  bool has_ended = false;
+  scope.spawn(read_often(pair, reads, &has_ended));
+  while (!has_ended) {
+    co_await pair->worker[0]->run_queue().yield();
+    ++*turns;
+  }
+  co_await scope.join();
+}
+
+// READs that have ended at once suspend their coroutine once in 17 times, so that others get their turn.
+TEST(ShmAtOnce, OneAwaitedReadInSeventeenQueuesUp) {
+  Pair pair;
+  constexpr std::uint32_t reads = 1'700;
+  std::uint32_t turns = 0;
+  pair.fabric->start(*pair.worker[0], count_turns(&pair, reads, &turns));
+  ASSERT_TRUE(pair.fabric->run().has_value());
+  EXPECT_GE(turns, reads / 17);
+  EXPECT_LT(turns, reads / 8);
+}
+
+// A decorator sees every request: none passes it by because it is executed at once.
+TEST(ShmAtOnce, NotThroughADecorator) {
+  Pair pair;
+  WrappedWorker wrapped(pair.worker[0]);
+  EXPECT_FALSE(wrapped.execute_at_once(pair.request(Verb::read, nullptr)));
+  EXPECT_TRUE(pair.worker[0]->execute_at_once(pair.request(Verb::read, nullptr)));
+}
+
+}  // namespace
+}  // namespace loch::fabric

@@ -1,0 +1,131 @@
+"""Tests of loch-bench under srun, on a Slurm of one node: ranks over shared memory and over emulated NICs, whose
+launchers meet in a folder; a rank that is killed, a job that is cancelled, and what is left behind."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+import unittest
+from pathlib import Path
+
+import slurm_node
+from support import Folder
+
+WHY_NOT = slurm_node.missing()
+PROGRAM = Path(os.environ["LOCH_BIN"])
+ZOO = PROGRAM.parent.parent / "lib/libloch_zoo.so"
+RANKS = 3
+LIMIT_S = 120
+
+
+def arguments_of(pid):
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
+@unittest.skipIf(WHY_NOT, WHY_NOT)
+class Srun(Folder):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.node = slurm_node.SlurmNode()
+        cls.enterClassContext(cls.node)
+
+    def command(self, mpi, fabric, duration="300ms"):
+        return [
+            *("srun", f"--ntasks={RANKS}", "--overcommit", f"--mpi={mpi}", "--no-kill", "--kill-on-bad-exit=0"),
+            *(str(PROGRAM), "bench", "--protocol", "nessie", "--fabric", fabric, "--nodes", str(RANKS)),
+            *("--clients", "1", "--keys", "300", "--warmup", "20ms", "--duration", duration, "--verify"),
+            *("--json", str(self.folder / "result.json")),
+        ]
+
+    def environment(self, fabric, number):
+        environment = {**os.environ, **self.node.environment, "LOCH_LOST_AFTER": "20s"}
+        if fabric == "verbs":
+            environment["LD_PRELOAD"] = str(ZOO)
+            environment["LOCH_ZOO"] = f"mlx5-ib,net={self.folder}/network-{number}"
+        return environment
+
+    def start(self, mpi, fabric, number=0, duration="300ms"):
+        return subprocess.Popen(
+            self.command(mpi, fabric, duration),
+            env=self.environment(fabric, number),
+            cwd=self.folder,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+    def assert_nothing_left(self):
+        self.assertEqual(list(self.folder.glob(".loch-srun-*")), [])
+        self.wait_until(lambda: not self.ranks(), "ranks are left")
+
+    def ranks(self):
+        """The launchers and workers of this test's ranks: processes of the program that write its result."""
+        result = str(self.folder / "result.json").encode()
+        found = []
+        for path in Path("/proc").glob("[0-9]*"):
+            words = arguments_of(path.name)
+            if words[:1] == [str(PROGRAM).encode()] and result in words:
+                found.append(int(path.name))
+        return found
+
+    def wait_until(self, holds, what):
+        deadline = time.monotonic() + 30
+        while not holds():
+            self.assertLess(time.monotonic(), deadline, what)
+            time.sleep(0.05)
+
+    def test_ranks_meet_with_and_without_pmi_2(self):
+        for number, (mpi, fabric) in enumerate((("none", "shm"), ("none", "verbs"), ("pmi2", "verbs"))):
+            with self.subTest(mpi=mpi, fabric=fabric):
+                said = self.start(mpi, fabric, number)
+                _, told = said.communicate(timeout=LIMIT_S)
+                self.assertEqual(said.returncode, 0, told)
+                result = json.loads((self.folder / "result.json").read_text(encoding="utf-8"))
+                (self.folder / "result.json").unlink()
+                self.assertEqual(len(result["nodes"]), RANKS)
+                self.assertGreater(result["operations"]["verified"], 0)
+                self.assertEqual((result["operations"]["corrupt"], result["operations"]["error"]), (0, 0))
+                self.assertEqual(result["lost_nodes"], [])
+                self.assert_nothing_left()
+
+    def test_a_killed_worker_is_named_and_the_others_go_on(self):
+        started = self.start("none", "shm", duration="4s")
+        self.wait_until(lambda: len(self.ranks()) == 2 * RANKS, "the ranks have not begun")
+        time.sleep(1.5)
+        os.kill(self.worker_of(2), signal.SIGKILL)
+        _, told = started.communicate(timeout=LIMIT_S)
+        self.assertEqual(started.returncode, 0, told)
+        result = json.loads((self.folder / "result.json").read_text(encoding="utf-8"))
+        self.assertEqual(result["lost_nodes"], [2])
+        self.assert_nothing_left()
+
+    def worker_of(self, rank):
+        """The worker of a rank: the child of another process of the same rank."""
+        ranks = self.ranks()
+        for pid in ranks:
+            status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+            parent = int(re.search(r"^PPid:\s*(\d+)", status, re.MULTILINE)[1])
+            of = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            if parent in ranks and f"SLURM_PROCID={rank}".encode() in of:
+                return pid
+        self.fail(f"rank {rank} has no worker")
+
+    def test_a_cancelled_job_leaves_no_process(self):
+        started = self.start("none", "verbs", 8, duration="60s")
+        self.wait_until(lambda: len(self.ranks()) == 2 * RANKS, "the ranks have not begun")
+        time.sleep(1)
+        self.node.said("scancel", "--me")
+        _, told = started.communicate(timeout=LIMIT_S)
+        self.assertNotEqual(started.returncode, 0, told)
+        self.wait_until(lambda: not self.ranks(), "ranks are left")
+
+
+if __name__ == "__main__":
+    unittest.main()

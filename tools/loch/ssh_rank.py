@@ -1,0 +1,176 @@
+"""Runs one rank of loch-bench on the host that ssh reached: the program that ssh_launch.py sends over the connection.
+
+The rank exchanges messages with the others through files in a folder of its own, which this program carries: a file
+for another rank goes out by standard output, one from another rank comes in by standard input. It needs nothing but
+Python and the program, and listens nowhere.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any, BinaryIO
+
+# A frame: its kind, a rank, the lengths of a name and of data, which follow.
+HEADER = struct.Struct(">cIHI")
+START, BEGUN, ITEM, OUTPUT, FILE, END, FAULT = b"S", b"B", b"I", b"O", b"F", b"E", b"X"
+LOOK_EVERY_S = 0.002  # between two looks for files to carry, in seconds
+PIECE = 1 << 20  # most bytes of a frame's data
+# Variables of another launcher, which a rank would take for its own.
+OTHERS = ("OMPI_", "PMIX_", "PMI_", "SLURM_", "MPI_LOCAL")
+
+
+def put(stream: BinaryIO, lock: threading.Lock, kind: bytes, rank: int, name: str, data: bytes) -> None:
+    encoded = name.encode()
+    with lock:
+        stream.write(HEADER.pack(kind, rank, len(encoded), len(data)) + encoded + data)
+        stream.flush()
+
+
+def get(stream: BinaryIO) -> tuple[bytes, int, str, bytes] | None:
+    """The next frame; None at the end of the stream, also within a frame."""
+    head = stream.read(HEADER.size)
+    if len(head) < HEADER.size:
+        return None
+    kind, rank, name_length, length = HEADER.unpack(head)
+    rest = stream.read(name_length + length)
+    if len(rest) < name_length + length:
+        return None
+    return kind, rank, rest[:name_length].decode(), rest[name_length:]
+
+
+class Rank:
+    """A rank's program, its folder, and the connection to the launcher."""
+
+    def __init__(self, folder: Path, start: dict[str, Any], incoming: BinaryIO, outgoing: BinaryIO) -> None:
+        self.folder, self.start, self.incoming, self.outgoing = folder, start, incoming, outgoing
+        self.rank = int(start["rank"])
+        self.board = folder / f".loch-pmi-{os.getuid()}-{start['job']}"
+        self.lock = threading.Lock()
+        self.child: subprocess.Popen[bytes] | None = None
+
+    def say(self, kind: bytes, rank: int = 0, name: str = "", data: bytes = b"") -> None:
+        put(self.outgoing, self.lock, kind, rank, name, data)
+
+    def run(self) -> None:
+        program = self.start["program"]
+        if not os.access(program, os.X_OK):
+            self.say(FAULT, name=f"{program} is not there: Loch has to be built at the same path on every host")
+            return
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(OTHERS)}
+        environment |= self.start["environment"]
+        environment |= {
+            "LOCH_RENDEZVOUS": str(self.folder),
+            "PMI_RANK": str(self.rank),
+            "PMI_SIZE": str(self.start["ranks"]),
+            "PMI_JOBID": self.start["job"],
+            "MPI_LOCALNRANKS": str(self.start["ranks_here"]),
+            "MPI_LOCALRANKID": str(self.start["rank_here"]),
+        }
+        work = self.folder / "work"
+        work.mkdir()
+        library = ctypes.CDLL(None)
+        self.child = child = subprocess.Popen(
+            [program, *self.start["arguments"]],
+            cwd=work,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            preexec_fn=lambda: library.prctl(1, signal.SIGKILL),  # PR_SET_PDEATHSIG: it does not outlive this program
+        )
+        self.say(BEGUN)
+        threading.Thread(target=self.take, args=(child,), daemon=True).start()
+        printing = threading.Thread(target=self.print_of, args=(child,), daemon=True)
+        printing.start()
+        while child.poll() is None:
+            self.carry()
+            time.sleep(LOOK_EVERY_S)
+        self.carry()
+        printing.join(5)
+        for name in self.start["files"]:
+            self.send_file(work / name, name)
+        self.say(END, name=str(child.returncode))
+
+    def end(self) -> None:
+        if self.child is not None:
+            self.child.kill()
+            self.child.wait()
+
+    def take(self, child: subprocess.Popen[bytes]) -> None:
+        """Puts what comes from other ranks into the rank's own folder; when the launcher is gone, ends the rank."""
+        inbox = self.board / str(self.rank)
+        while frame := get(self.incoming):
+            kind, _, name, data = frame
+            if kind != ITEM or "/" in name:
+                continue
+            inbox.mkdir(mode=0o700, parents=True, exist_ok=True)
+            partial = self.folder / "arriving"
+            partial.write_bytes(data)
+            os.replace(partial, inbox / name)
+        child.kill()
+
+    def print_of(self, child: subprocess.Popen[bytes]) -> None:
+        assert child.stdout is not None
+        while data := os.read(child.stdout.fileno(), 65536):
+            self.say(OUTPUT, data=data)
+
+    def carry(self) -> None:
+        """Sends every complete file for another rank, and removes it."""
+        try:
+            boxes = [entry for entry in os.scandir(self.board) if entry.name != str(self.rank)]
+        except FileNotFoundError:
+            return
+        for box in boxes:
+            try:
+                items = [entry for entry in os.scandir(box) if not entry.name.endswith(".part")]
+                for item in items:
+                    data = Path(item).read_bytes()
+                    os.unlink(item)
+                    self.say(ITEM, int(box.name), item.name, data)
+            except FileNotFoundError:
+                continue  # the rank itself has removed what it had left for one that is lost
+
+    def send_file(self, path: Path, name: str) -> None:
+        if not path.is_file():
+            return
+        with path.open("rb") as stream:
+            data = stream.read(PIECE)
+            self.say(FILE, 0, name, data)  # the first piece, also of an empty file, begins it
+            while data := stream.read(PIECE):
+                self.say(FILE, 1, name, data)
+
+
+def main() -> None:
+    incoming, outgoing = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # nothing but frames goes to the launcher
+    frame = get(incoming)
+    if frame is None:
+        return
+    folder = Path(tempfile.mkdtemp(prefix="loch-ssh-"))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the folder is removed then too
+    try:
+        rank = Rank(folder, json.loads(frame[3]), incoming, outgoing)
+        try:
+            rank.run()
+        finally:
+            rank.end()
+    except BrokenPipeError:
+        pass  # the launcher is gone
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        sys.stderr.flush()
+        os._exit(0)  # a thread may still be reading standard input, which Python would wait for
+
+
+if __name__ == "__main__":
+    main()
