@@ -269,8 +269,8 @@ class Driver {
   // it.
   void begin_operation(ClientWorker& own, Slot& slot, OpKind kind, std::uint64_t record, Nanos invoked);
   [[nodiscard]] coro::Task<kv::OpResult> issue(Slot& slot, OpKind kind) const;
-  // Ends the operation that was due at `due` and issued at `invoked`; returns the current time.
   [[nodiscard]] Nanos time_of(const ClientWorker& own) const;
+  // Ends the operation that was due at `due` and issued at `invoked`; returns the current time.
   Nanos end_operation(ClientWorker& own, Slot& slot, OpKind kind, Nanos due, Nanos invoked,
                       const kv::OpResult& result);
   coro::Task<void> multi_get(ClientWorker* own, Slot* slot, Nanos due);
