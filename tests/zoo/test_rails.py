@@ -80,10 +80,19 @@ def posted(result: Any) -> dict[int, tuple[float, ...]]:
     }
 
 
+def on_two_rails(protocol: str, *more: str, **other: Any) -> Any:
+    """The result of a run of 20 ms on two rails, or of 1 s if a node posted nothing to either rail in 20 ms: the threads of
+    a crowded machine may get no core for so long."""
+    result = result_of(TWO, protocol, *more, **other)
+    if all(any(counts) for counts in posted(result).values()):
+        return result
+    return result_of(TWO, protocol, *more, duration="1s", **other)
+
+
 # ---- Runs -----------------------------------------------------------------------------------------
 @pytest.mark.parametrize("protocol", [each.name for each in zoo.protocols()])
 def test_each_protocol_runs_on_two_rails(protocol: str) -> None:
-    result = result_of(TWO, protocol, nodes=3)
+    result = on_two_rails(protocol, nodes=3)
     assert [(each["rail"], each["can"]["device"]) for each in result["devices"]] == list(enumerate(RAILS))
     assert result["capabilities"]["device"] == ", ".join(RAILS)
     assert any(note.startswith("2 rails: what goes to node n takes rail n mod 2") for note in result["notes"])
@@ -95,7 +104,7 @@ def test_each_protocol_runs_on_two_rails(protocol: str) -> None:
 def test_what_goes_to_a_node_takes_its_own_rail() -> None:
     """With two nodes, all that node 0 posts to node 1 takes rail 1, and the other way rail 0; a node reads its own
     records over its own rail, if it does."""
-    result = result_of(TWO, "pilaf", "--server-nodes", "1")
+    result = on_two_rails("pilaf", "--server-nodes", "1")
     assert result["operations"]["total"] + result["operations"]["outside_window"] > 0
     counts = posted(result)
     assert counts[1][0] > 0 and counts[1][1] == 0, counts
