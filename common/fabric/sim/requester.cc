@@ -187,7 +187,7 @@ void Stages::start(SimRequest* r) {
   }
   if (fetches_payload) {
     way.delay += translation(sim, node, *r->wr->local.region, r->wr->local.offset, r->wr->length);
-    way.visit(node.pcie_read, payload_fetch(timing, r->wr->length));
+    way.visit(node.pcie_read, payload_fetch(timing, r->wr->local.offset, r->wr->length));
   }
   const Nanos at = std::max(nanos_up(way.end()) + slow(sim), qp->departed_at + 1);
   qp->departed_at = at;
@@ -303,7 +303,7 @@ void Stages::answered(Event* event) {
     if (timing.port_buffer != 0 && paused_at_switch(r, *r->to)) return;
     span = link_span(timing, r->response_wire, response_payload(*r));
     way.turn = node.ingress.turn(now, span);
-    if (timing.port_buffer != 0) wait_at_switch(sim, *r->to, way.turn, span);
+    if (timing.port_buffer != 0) way.turn += wait_at_switch(sim, *r->to, way.turn, span);
     node.rx_bytes += r->response_wire;
     trace_stage(sim, *r, Track::ingress, node.id, (now + way.turn) / 1000, span / 1000);
   }

@@ -41,6 +41,8 @@ struct SwitchPort {
   // The earliest time at which one of the waiting messages has freed `amount` (picoseconds of link time) of
   // the buffer, or has left completely.
   [[nodiscard]] Picos drained(Picos now, Picos amount) const;
+  // The earliest time from `from` on at which no more than `level` is in the buffer, if nothing is added.
+  [[nodiscard]] Picos falls_to(Picos from, Picos level) const;
 };
 
 // A node: its NIC, link, memory and cores. The members that every request uses come first, with a cache line
@@ -255,8 +257,8 @@ struct Stages {
   // arrival is scheduled anew.
   static bool paused_at_switch(SimRequest* request, SimNode& sender);
   // Queues a message at the switch: its transmission begins `turn` picoseconds from now and takes `span`
-  // picoseconds.
-  static void wait_at_switch(Simulation& sim, SimNode& sender, Picos turn, Picos span);
+  // picoseconds. Returns for how long the transmission stands still because the sender's link is paused.
+  static Picos wait_at_switch(Simulation& sim, SimNode& sender, Picos turn, Picos span);
 
   // ---- Functions defined in responder.cc
   static void respond(SimRequest* request);
