@@ -92,6 +92,7 @@ Result<std::unique_ptr<fabric::Fabric>> open_sim(const BenchOptions& o, std::uin
     LOCH_TRY(check_doorbells(o, config.hardware));
   }
   config.trace = open.trace.get();
+  config.threads = o.threads;
   // Clients begin as soon as they get their cores, within this many ns of the simulation's beginning.
   constexpr Nanos beginning = 1'000'000;
   if (o.at_end == "abandon") config.finish = beginning + o.load.warmup + o.load.duration;
