@@ -204,8 +204,10 @@ coro::Task<kv::OpResult> ClientWorker::call(std::uint32_t slot, Op op, kv::Key k
       post(pending, op, from, to);
     }
     if (s.rules.awaits_no_reply && op != Op::get) break;
-    // Only a simulation charges time for posting; elsewhere the clock need not be read again.
-    const Nanos now = retries == 0 && !is_simulated_ ? posted : worker_.now();
+    // Only a simulation charges time for posting, and only RC may have connected anew meanwhile; else the
+    // clock need not be read again.
+    const Nanos now =
+        retries == 0 && !is_simulated_ && s.transport != fabric::Transport::rc ? posted : worker_.now();
     const Nanos until = std::min(now + patience, give_up);
     rpc::ReplyDesk::Outcome outcome = co_await desk_.park(slot, until);
     if (outcome == rpc::ReplyDesk::Outcome::leads) [[unlikely]] {

@@ -149,7 +149,7 @@ struct Points {
 std::unique_ptr<PointRun> set_up(const BenchOptions& o, const kv::Module& module) {
   auto run = open_point(o, module, 0, Place{});
   if (!run || !set_up_point(**run)) return nullptr;
-  if (o.fabric != "sim" && fabric::shm::region_bytes(*(*run)->open.fabric).value_or(0) == 0) return nullptr;
+  if (o.fabric != "sim" && fabric::shm::region_bytes(*(*run)->open.bare_shm).value_or(0) == 0) return nullptr;
   return *std::move(run);
 }
 
@@ -158,7 +158,7 @@ std::unique_ptr<PointRun> set_up(const BenchOptions& o, const kv::Module& module
 bool own_memory(const BenchOptions& o, std::size_t points, PointRun& run) {
   if (o.fabric == "sim") return true;
   const auto began = std::chrono::steady_clock::now();
-  if (!fabric::shm::own_memory(*run.open.fabric)) return false;
+  if (!fabric::shm::own_memory(*run.open.bare_shm)) return false;
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
   run.note = fmt::format(
       "the store was preloaded once for {} points; this one began with a copy of its memory, made in {:.3f} "
@@ -230,8 +230,11 @@ int judge_all(const std::vector<Listed>& listed, const kv::Registry& registry) {
 bool have_one_set_up(const BenchOptions& one, const BenchOptions& other) {
   if (!can_share(one) || !can_share(other)) return false;
   BenchOptions a = one, b = other;
+  // The bound on memory is by default what is available at the moment, which changes all the time; what
+  // follows from it is compared below (kept_value_bytes).
   const bool is_alike = std::ranges::all_of(bench_flags(), [&](const BenchFlag& flag) {
-    return flag.is_of_load || flag.setting.key == "json" || stored(flag, a) == stored(flag, b);
+    return flag.is_of_load || flag.setting.key == "json" || flag.setting.key == "memory" ||
+           stored(flag, a) == stored(flag, b);
   });
   return is_alike && a.kept_value_bytes == b.kept_value_bytes && a.key_order == b.key_order &&
          a.zero_padding == b.zero_padding && a.workload_files == b.workload_files &&
