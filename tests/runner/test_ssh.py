@@ -3,6 +3,7 @@ given in another folder of this machine, with the library of emulated NICs, and 
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -17,12 +18,15 @@ from loch.runner import launch
 PROGRAM = Path(os.environ["LOCH_BIN"])
 ZOO = PROGRAM.parent.parent / "lib/libloch_zoo.so"
 LIMIT_S = 150
+# A run with a lost rank ends by itself. Repairing what a lost node held reads every spare entry of the others: few here.
+ENDS_WITHIN_S = 90
+FEW_ENTRIES = ("--nessie.spare-memory", "64K")
 STAND_IN = """#!/bin/sh
 while [ "$1" = -o ]; do shift 2; done
 host=$1; shift
 echo "$host $*" >>'{folder}/ssh.log'
 case $host in away) echo 'ssh: connect to host away port 22: Connection refused' >&2; exit 255;; esac
-cd '{folder}/there' && LD_PRELOAD='{zoo}' TMPDIR='{folder}/there' exec sh -c "$*"
+cd '{folder}/there' && LD_PRELOAD="$ZOO_LIBRARY" TMPDIR='{folder}/there' exec sh -c "$*"
 """
 
 
@@ -32,21 +36,22 @@ class OverSsh(Folder):
         for name in ("bin", "there", "here"):
             (self.folder / name).mkdir()
         stand_in = self.folder / "bin/ssh"
-        stand_in.write_text(STAND_IN.format(folder=self.folder, zoo=ZOO), encoding="utf-8")
+        stand_in.write_text(STAND_IN.format(folder=self.folder), encoding="utf-8")
         stand_in.chmod(0o755)
 
-    def start(self, hosts, duration="300ms", program=PROGRAM):
+    def start(self, hosts, duration="300ms", program=PROGRAM, fabric="verbs", more=()):
         ranks = sum(int(host.rpartition(":")[2]) for host in hosts.split(","))
         return subprocess.Popen(
             [
                 *(ssh_launch.__file__, "--host", hosts, "--", str(program), "bench", "--protocol", "nessie"),
-                *("--fabric", "verbs", "--nodes", str(ranks), "--clients", "1", "--keys", "100", "--warmup", "20ms"),
-                *("--duration", duration, "--verify", "--json", "result.json"),
+                *("--fabric", fabric, "--nodes", str(ranks), "--clients", "1", "--keys", "100", "--warmup", "20ms"),
+                *("--duration", duration, "--verify", "--json", "result.json", *more),
             ],
             cwd=self.folder / "here",
             env={
                 **os.environ,
                 "PATH": f"{self.folder}/bin:{os.environ['PATH']}",
+                "ZOO_LIBRARY": str(ZOO) if fabric == "verbs" else "",
                 "LOCH_ZOO": f"mlx5-ib,net={self.folder}/network",
                 "LOCH_LOST_AFTER": "4s",
             },
@@ -66,6 +71,21 @@ class OverSsh(Folder):
             except OSError:
                 continue
         return found
+
+    def rank_under_load(self, rank):
+        """The launcher and the worker of a rank, once the worker's client runs."""
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            for pid in self.processes():
+                try:
+                    names = [(each / "comm").read_text().strip() for each in Path(f"/proc/{pid}/task").iterdir()]
+                    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+                except OSError:
+                    continue
+                if f"{rank}:client 0" in names:
+                    return int(re.search(r"^PPid:\s*(\d+)", status, re.MULTILINE)[1]), pid
+            time.sleep(0.05)
+        self.fail(f"rank {rank} has no client")
 
     def assert_nothing_left(self):
         deadline = time.monotonic() + 20
@@ -105,6 +125,38 @@ class OverSsh(Folder):
             told, r"\Assh: rank [01] on n[12]: /nowhere/loch-bench is not there: Loch has to be built [^\n]*\n\Z"
         )
         self.assert_nothing_left()
+
+    def lose(self, fabric, to_whom, number):
+        """Loses rank 1 of three under load, by a signal to its worker or to its launcher and worker; returns what the
+        launch said."""
+        (self.folder / "network").unlink(missing_ok=True)
+        started = self.start("n1:1,n2:1,n3:1", duration="4s", fabric=fabric, more=FEW_ENTRIES)
+        self.addCleanup(started.terminate)
+        launcher, worker = self.rank_under_load(1)
+        time.sleep(0.5)
+        for pid in {"worker": [worker], "both": [launcher, worker]}[to_whom]:
+            os.kill(pid, number)
+        _, told = started.communicate(timeout=ENDS_WITHIN_S)
+        self.assertEqual(started.returncode, 0, told)
+        result = json.loads((self.folder / "here/result.json").read_text(encoding="utf-8"))
+        self.assertEqual(result["lost_nodes"], [1], told)
+        self.assertEqual(result["operations"]["corrupt"], 0)
+        self.assert_nothing_left()
+        return told
+
+    def test_a_killed_worker_is_named_and_the_run_ends(self):
+        for fabric in ("shm", "ofi", "verbs"):
+            with self.subTest(fabric=fabric):
+                told = self.lose(fabric, "worker", signal.SIGKILL)
+                self.assertRegex(told, r"(?m)^node 1 \(process \d+\) was killed by signal 9$")
+
+    def test_a_machine_that_stands_still_is_named_and_the_run_ends(self):
+        """Its processes are stopped, its connections stay: no request to it ends by itself."""
+        for fabric in ("ofi", "verbs"):
+            with self.subTest(fabric=fabric):
+                told = self.lose(fabric, "both", signal.SIGSTOP)
+                self.assertRegex(told, r"(?m)^node 1 \(.*\) is lost: nothing was heard of it for 4s$")
+                self.assertRegex(told, r"(?m)^ssh: not ended 30 s after the run: rank 1 on n2$")
 
     def test_a_launcher_that_is_ended_leaves_nothing(self):
         started = self.start("n1:1,n2:1", duration="60s")

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "common/base/result.h"
+#include "common/base/units.h"
 #include "common/fabric/fabric.h"
 
 namespace loch::fabric::shm {
@@ -37,6 +38,15 @@ struct ShmConfig {
   // counter by one function for all workers, if the kernel trusts it, else and in several processes workers
   // read CLOCK_MONOTONIC. false: each worker's time may be off by a microsecond (realtime/tsc_clock.h).
   bool exact_clock = true;
+  // After the clients of some process have ended, the clients of other processes may run for another
+  // laggards_most ns, or for as long again as the clients that have ended took, whichever is longer. Then
+  // run() fails with timed_out and names the nodes that are late.
+  Nanos laggards_most = 120'000'000'000;
+  // the longest that a run may take in ns, with the same failure; 0: no limit
+  Nanos run_most = 0;
+  // If workers have not ended so many ns after the clients have, or were given up, the process ends with one
+  // line that names them.
+  Nanos ended_most = 20'000'000'000;
 };
 
 [[nodiscard]] Result<std::unique_ptr<Fabric>> make_shm(const ShmConfig& config);

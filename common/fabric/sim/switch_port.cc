@@ -1,7 +1,9 @@
 // The switch drops no message: if a port's buffer is full, the switch pauses the link of the node at that
 // port.
 #include <algorithm>
+#include <iterator>
 #include <limits>
+#include <utility>
 
 #include "common/fabric/sim/simulation.h"
 #include "common/fabric/sim/stage_costs.h"
@@ -55,9 +57,10 @@ bool Stages::paused_at_switch(SimRequest* request, SimNode& sender) {
   return true;
 }
 
-void Stages::wait_at_switch(Simulation& sim, SimNode& sender, Picos turn, Picos span) {
-  if (turn <= 0) return;
-  const Picos now = sim.now_ps();
+namespace {
+// Queues a message at the switch at the time `now`: its transmission begins `turn` picoseconds later. If the
+// sender's link is paused for it, the pause begins `delay` picoseconds from now.
+void wait_there(const Simulation& sim, SimNode& sender, Picos now, Picos turn, Picos span, Picos delay) {
   SwitchPort& port = sender.port;
   // once so many messages are listed, those that have left the buffer are removed before another one is added
   constexpr std::size_t many = 64;
@@ -68,7 +71,38 @@ void Stages::wait_at_switch(Simulation& sim, SimNode& sender, Picos turn, Picos 
   port.waiting.push_back({now + turn + span, amount});
   port.at_most += amount;
   const Picos held = link_held(span, turn, room);
-  if (held > 0) hold(sender, now, nanos_up(held));
+  if (held > 0) hold(sender, now + delay, nanos_up(held));
+}
+}  // namespace
+
+void Stages::wait_at_switch(Simulation& sim, SimNode& sender, Picos turn, Picos span) {
+  if (turn > 0) wait_there(sim, sender, sim.now_ps(), turn, span, 0);
+}
+
+void Stages::meet_port(Simulation& sim, SimNode& sender, const SimNode& receiver, Picos turn, Picos span) {
+  if (!sim.is_divisible()) return wait_at_switch(sim, sender, turn, span);
+  if (turn <= 0) return;
+  sim.notify({sim.now_ps() + sim.timing.network, turn, span, sender.id, receiver.id}, sender);
+}
+
+void SwitchPort::hear(const Notice& notice) {
+  auto place = notices.end();
+  while (place != notices.begin()) {
+    const Notice& before = *std::prev(place);
+    if (std::pair(before.at, before.receiver) <= std::pair(notice.at, notice.receiver)) break;
+    --place;
+  }
+  notices.insert(place, notice);
+}
+
+void Stages::take_notices(Simulation& sim, SimNode& node) {
+  std::vector<SwitchPort::Notice>& notices = node.port.notices;
+  std::size_t heard = 0;
+  for (; heard < notices.size() && notices[heard].at <= sim.now_ps(); ++heard) {
+    const SwitchPort::Notice& notice = notices[heard];
+    wait_there(sim, node, notice.at - sim.timing.network, notice.turn, notice.span, sim.timing.network);
+  }
+  notices.erase(notices.begin(), notices.begin() + static_cast<std::ptrdiff_t>(heard));
 }
 
 }  // namespace loch::fabric::sim
