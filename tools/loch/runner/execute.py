@@ -228,7 +228,9 @@ class Executor:
         tail = _tail(member.output)
         member.result.unlink(missing_ok=True)
         member.output.unlink(missing_ok=True)
-        return self._store(member.point, member.argv, one.elapsed_s, found, one.exit_status, tail, one.others, self.host)
+        return self._store(
+            member.point, member.argv, one.elapsed_s, found, one.exit_status, tail, one.others, self.host
+        )
 
     def _keep_ending(self, point: Point, argv: list[str], ending: Ending) -> Outcome:
         """Judges and stores how a point ended on another machine."""
