@@ -190,7 +190,7 @@ void Stages::start(SimRequest* r) {
   }
   if (fetches_payload) {
     way.delay += translation(sim, node, *r->wr->local.region, r->wr->local.offset, r->wr->length);
-    way.visit(node.pcie_read, payload_fetch(timing, r->wr->length));
+    way.visit(node.pcie_read, payload_fetch(timing, r->wr->local.offset, r->wr->length));
   }
   const Nanos at = std::max(nanos_up(way.end()) + slow(sim), qp->departed_at + 1);
   qp->departed_at = at;
@@ -308,7 +308,7 @@ void Stages::answered(Event* event) {
     if (timing.port_buffer != 0 && !sim.is_divisible() && paused_at_switch(r, *r->to)) return;
     span = link_span(timing, r->response_wire, response_payload(*r));
     way.turn = node.ingress.turn(now, span);
-    if (timing.port_buffer != 0) meet_port(sim, *r->to, node, way.turn, span);
+    if (timing.port_buffer != 0) way.turn += meet_port(sim, *r->to, node, way.turn, span);
     node.rx_bytes += r->response_wire;
     trace_stage(sim, *r, Track::ingress, node.id, (now + way.turn) / 1000, span / 1000);
   }

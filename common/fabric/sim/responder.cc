@@ -140,7 +140,7 @@ Picos pass_responder(SimRequest* r, Passage* way) {
   if (r->from != r->to) {
     span = link_span(timing, r->request_wire, request_payload(*r));
     way->turn = node.ingress.turn(now, span);
-    if (timing.port_buffer != 0) Stages::meet_port(sim, *r->from, node, way->turn, span);
+    if (timing.port_buffer != 0) way->turn += Stages::meet_port(sim, *r->from, node, way->turn, span);
     node.rx_bytes += r->request_wire;
     trace_stage(sim, *r, Track::ingress, node.id, (now + way->turn) / 1000, span / 1000);
   }
@@ -155,7 +155,7 @@ Picos pass_responder(SimRequest* r, Passage* way) {
     way->delay += Stages::translation(sim, node, region, r->wr->remote_offset, touched);
   }
   if (r->verb == Verb::read) {
-    way->visit(node.pcie_read, memory_read(timing, length));
+    way->visit(node.pcie_read, memory_read(timing, r->wr->remote_offset, length));
   } else if (is_atomic(r->verb)) {
     way->visit(lock_of(*r, node), atomic_update(timing));
   } else if (receives == Receives::in_completion) {

@@ -43,6 +43,8 @@ struct SwitchPort {
   // The earliest time at which one of the waiting messages has freed `amount` (picoseconds of link time) of
   // the buffer, or has left completely.
   [[nodiscard]] Picos drained(Picos now, Picos amount) const;
+  // The earliest time from `from` on at which no more than `level` is in the buffer, if nothing is added.
+  [[nodiscard]] Picos falls_to(Picos from, Picos level) const;
 
   // With SimConfig::threads: messages of the node that have met a busy output port, which the node hears of a
   // network delay later and takes into account before it sends again. In the order of (at, receiver).
@@ -344,10 +346,11 @@ struct Stages {
   // arrival is scheduled anew.
   static bool paused_at_switch(SimRequest* request, SimNode& sender);
   // Queues a message at the switch: its transmission begins `turn` picoseconds from now and takes `span`
-  // picoseconds.
-  static void wait_at_switch(Simulation& sim, SimNode& sender, Picos turn, Picos span);
-  // As wait_at_switch(), and with SimConfig::threads the sender hears of it later.
-  static void meet_port(Simulation& sim, SimNode& sender, const SimNode& receiver, Picos turn, Picos span);
+  // picoseconds. Returns for how long the transmission stands still because the sender's link is paused.
+  static Picos wait_at_switch(Simulation& sim, SimNode& sender, Picos turn, Picos span);
+  // As wait_at_switch(); with SimConfig::threads the sender hears of it later, and a transmission never
+  // stands still.
+  static Picos meet_port(Simulation& sim, SimNode& sender, const SimNode& receiver, Picos turn, Picos span);
   // With SimConfig::threads: takes the notices into account that the node has heard by now.
   static void take_notices(Simulation& sim, SimNode& node);
 
