@@ -92,6 +92,7 @@ Result<std::unique_ptr<fabric::Fabric>> open_sim(const BenchOptions& o, std::uin
     LOCH_TRY(check_doorbells(o, config.hardware));
   }
   config.trace = open.trace.get();
+  config.threads = o.threads;
   // Clients begin as soon as they get their cores, within this many ns of the simulation's beginning.
   constexpr Nanos beginning = 1'000'000;
   if (o.at_end == "abandon") config.finish = beginning + o.load.warmup + o.load.duration;
@@ -224,6 +225,7 @@ Result<std::unique_ptr<fabric::Fabric>> open_shm(const BenchOptions& o, std::uin
   config.numa_nodes = placing.memory_numa_nodes(place.rank);
   pin_workers(std::move(placing), open);
   LOCH_ASSIGN(std::unique_ptr<fabric::Fabric> fabric, fabric::shm::make_shm(config));
+  open.bare_shm = fabric.get();
   return with_faults(std::move(fabric), o, seed, place, open);
 }
 
