@@ -225,6 +225,7 @@ Result<std::unique_ptr<fabric::Fabric>> open_shm(const BenchOptions& o, std::uin
   config.numa_nodes = placing.memory_numa_nodes(place.rank);
   pin_workers(std::move(placing), open);
   LOCH_ASSIGN(std::unique_ptr<fabric::Fabric> fabric, fabric::shm::make_shm(config));
+  open.bare_shm = fabric.get();
   return with_faults(std::move(fabric), o, seed, place, open);
 }
 

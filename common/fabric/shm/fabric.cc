@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/process_memory.h"
 #include "common/fabric/realtime/laggards.h"
 #include "common/fabric/realtime/regions.h"
 #include "common/fabric/realtime/worker_pool.h"
@@ -96,8 +97,15 @@ class ShmFabric final : public Fabric {
   void reset_counters() override { pool_.reset_counters(); }
   [[nodiscard]] FabricReport report() const override;
 
+  [[nodiscard]] bool is_of_one_process() const { return job_ == nullptr; }
+  [[nodiscard]] double region_bytes() const { return region_bytes_; }
+  [[nodiscard]] Result<> own_memory() const;
+
  private:
   [[nodiscard]] realtime::Stage stage_of(NodeId node) const { return {is_local(node), is_exchanged_}; }
+  [[nodiscard]] std::optional<std::uint32_t> numa_node_of(NodeId node) const {
+    return node < config_.numa_nodes.size() ? std::optional(config_.numa_nodes[node]) : std::nullopt;
+  }
   [[nodiscard]] Result<> map_remote_node(NodeId node);
   void publish_local_nodes();
   void connect_workers();
@@ -141,7 +149,8 @@ Result<Region*> ShmFabric::register_region(NodeId node, const RegionSpec& spec) 
   }
   if (!memory) return realtime::refuse_region(node, spec, memory.error().code, memory.error().message);
   region_bytes_ += static_cast<double>(memory->bytes());
-  if (node < config_.numa_nodes.size() && realtime::prefer_numa_node(*memory, config_.numa_nodes[node]))
+  const auto numa_node = numa_node_of(node);
+  if (numa_node && realtime::prefer_numa_node(*memory, *numa_node))
     bound_bytes_ += static_cast<double>(memory->bytes());
   ShmRegion* region = regions_.add(region_of(node, id, entry, std::move(*memory)));
   for (Worker* worker : pool_.workers(node)) worker_at(worker).add_region(region);
@@ -285,6 +294,18 @@ Result<RunEnd> ShmFabric::run() {
   return fail(ErrorCode::timed_out, realtime::late_text("shm", late_, lost, job_ == nullptr));
 }
 
+Result<> ShmFabric::own_memory() const {
+  const auto needed = static_cast<std::uint64_t>(region_bytes_);
+  if (const std::uint64_t there = available_memory_bytes(); there != 0 && there < needed)
+    return fail(ErrorCode::exhausted, fmt::format("{} bytes needed, {} available", needed, there));
+  for (std::uint32_t node = 0; node < config_.nodes; ++node) {
+    for (const auto& region : regions_.of(static_cast<NodeId>(node)))
+      LOCH_TRY(realtime::own_pages(region->memory(), numa_node_of(static_cast<NodeId>(node))));
+    for (const Mapping& area : receive_memory_[node]) LOCH_TRY(realtime::own_pages(area, std::nullopt));
+  }
+  return {};
+}
+
 FabricReport ShmFabric::report() const {
   FabricReport report;
   report.nodes.resize(config_.nodes);
@@ -301,6 +322,17 @@ FabricReport ShmFabric::report() const {
 }
 
 }  // namespace
+
+std::optional<std::uint64_t> region_bytes(const Fabric& fabric) {
+  const auto* own = dynamic_cast<const ShmFabric*>(&fabric);
+  if (own == nullptr || !own->is_of_one_process()) return std::nullopt;
+  return static_cast<std::uint64_t>(own->region_bytes());
+}
+
+Result<> own_memory(Fabric& fabric) {
+  LOCH_CHECK(region_bytes(fabric).has_value(), "the memory of another fabric");
+  return static_cast<const ShmFabric&>(fabric).own_memory();
+}
 
 Result<std::unique_ptr<Fabric>> make_shm(const ShmConfig& config) {
   const auto processes = config.ranks > 1 ? std::optional(config.ranks) : std::nullopt;

@@ -9,7 +9,9 @@
 // ("shm.yields") and sleeps ("shm.sleeps"), and says whether workers share cores ("shm.crowded").
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,6 +50,14 @@ struct ShmConfig {
 };
 
 [[nodiscard]] Result<std::unique_ptr<Fabric>> make_shm(const ShmConfig& config);
+
+// The memory in bytes of the regions of an shm fabric with one process; nullopt: another fabric.
+[[nodiscard]] std::optional<std::uint64_t> region_bytes(const Fabric& fabric);
+// To be called in a process that was forked after exchange() and before run(), on a fabric of which
+// region_bytes() is known: gives the process memory of its own, with the same bytes, so that neither side
+// sees the other's stores and none waits for the kernel to copy a page (realtime::own_pages). Error:
+// exhausted, if the machine has too little memory.
+[[nodiscard]] Result<> own_memory(Fabric& fabric);
 
 // To be called by the supervisor of a rank whose process was killed and reaped (cluster/supervise.h): marks
 // the rank's node as lost and removes the rank's shared-memory objects, and the job's control block if it was

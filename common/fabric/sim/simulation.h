@@ -152,8 +152,8 @@ struct Cluster {
   std::vector<std::unique_ptr<SimWorker>> workers;
 };
 
-// What a part of the simulation has for another one, in two halves: while a part fills one half, the other
-// part reads the other half (threads.cc).
+// What a part of the simulation has for another one, by the window in which it was sent: while a part fills
+// one slot, the other part may read those of the windows before (threads.cc).
 struct Outbox {
   // A message, or an object that goes back to the other part's pools; one cache line.
   struct alignas(64) Item {
@@ -167,11 +167,14 @@ struct Outbox {
     Staged* data = nullptr;
     Kind kind = Kind::message;
   };
-  struct alignas(64) Half {
+  // A thread is at most one window ahead of another one, which may still read what was sent two windows
+  // before its own.
+  static constexpr unsigned windows = 4;
+  struct alignas(64) Slot {
     std::vector<Item> items;
     std::vector<SwitchPort::Notice> notices;
   };
-  Half halves[2];
+  Slot slots[windows];
 };
 
 // A simulated cluster or, if SimConfig::threads is more than 1, the part of it that one thread simulates: the
@@ -259,8 +262,9 @@ class Simulation {
   const bool divisible;
   // by part: what this part has for the others; in a cache line that nobody writes during a run
   alignas(64) std::vector<Outbox> outboxes;
-  alignas(64) unsigned half = 0;    // which half of its outboxes this part fills
-  Nanos next_sent = forever;        // when the first message arrives that was sent since the half was changed
+  alignas(64) unsigned slot = 0;  // which slot of its outboxes this part fills
+  // by slot: when the first message arrives that was sent in its window
+  Nanos next_sent[Outbox::windows] = {forever, forever, forever, forever};
   bool has_client_on_core = false;  // whether a client worker has been on a core
   std::string gave_up;              // why the run cannot go on; empty: it can
   coro::FramePool frames;  // with SimConfig::threads: the pool of the workers' coroutines during the run

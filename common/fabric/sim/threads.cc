@@ -55,9 +55,9 @@ Result<> check_threads(const SimConfig& config) {
   if (config.hardware.nic.crowded.queue_pair_latency_ns > 0)
     return refuse(fmt::format("profile whose latency grows with a node's queue pairs, as that of {} does",
                               config.hardware.name));
-  if (Timing(config.hardware).network < 1000)
+  if (Timing(config.hardware).network < 2000)
     return refuse(
-        fmt::format("profile whose messages take less than 1 ns, as those of {} do", config.hardware.name));
+        fmt::format("profile whose messages take less than 2 ns, as those of {} do", config.hardware.name));
   return {};
 }
 
@@ -68,17 +68,17 @@ void Simulation::send_across(SimRequest* r, const SimNode& sender, const SimNode
   const std::uint64_t order = queue.order_of(sender.id + 1U);
   if (receiver.part == part) return queue.push_ordered(r, at, order);
   const auto kind = &sender == r->from ? Outbox::Item::Kind::message : Outbox::Item::Kind::answer;
-  outboxes[receiver.part].halves[half].items.push_back({r, at, order, r->qp, r->wr, r->data, kind});
-  next_sent = std::min(next_sent, at);
+  outboxes[receiver.part].slots[slot].items.push_back({r, at, order, r->qp, r->wr, r->data, kind});
+  next_sent[slot] = std::min(next_sent[slot], at);
 }
 
 void Simulation::notify(const SwitchPort::Notice& notice, SimNode& sender) {
   if (sender.part == part) return sender.port.hear(notice);
-  outboxes[sender.part].halves[half].notices.push_back(notice);
+  outboxes[sender.part].slots[slot].notices.push_back(notice);
 }
 
 void Simulation::give_back(std::uint8_t owner, void* object, Outbox::Item::Kind kind) {
-  outboxes[owner].halves[half].items.push_back({.object = object, .kind = kind});
+  outboxes[owner].slots[slot].items.push_back({.object = object, .kind = kind});
 }
 
 void Simulation::give(SimRequest* r) {
@@ -134,11 +134,11 @@ void Simulation::take(const Outbox::Item& item) {
   }
 }
 
-// Takes in what the other parts had for this one in the window that has ended.
-void Threads::take_in(Simulation& part, unsigned half) {
+// Takes in what the other parts had for this one in a window that they have ended.
+void Threads::take_in(Simulation& part, std::uint64_t window) const {
   for (const auto& other : parts_) {
     if (other->part == part.part) continue;
-    const Outbox::Half& box = other->outboxes[part.part].halves[half];
+    const Outbox::Slot& box = other->outboxes[part.part].slots[window % Outbox::windows];
     for (const Outbox::Item& item : box.items) prefetch(item);
     for (const Outbox::Item& item : box.items) part.take(item);
     for (const SwitchPort::Notice& notice : box.notices) cluster_.nodes[notice.sender]->port.hear(notice);
@@ -153,8 +153,8 @@ Threads::Threads(Cluster& cluster, const std::vector<std::unique_ptr<Simulation>
       parts_(parts),
       is_interrupted_(is_interrupted),
       books_(books),
-      lookahead_(cluster.timing.network / 1000),
-      control_(16 * lookahead_),
+      step_(cluster.timing.network / 2000),
+      control_(16 * (cluster.timing.network / 1000)),
       allocations_(parts.size()),
       places_(std::min(parts.size(), usable_cores())) {}
 
@@ -205,14 +205,21 @@ RunEnd Threads::run_parts(std::size_t thread) {
   at.is_stopping = own.front()->stopping;
   while (true) {
     tell(thread, own, at);
-    const Sum all = meet(at);
     const Position before = at;
-    const Next next = next_window(all, &at);
+    Next next = Next::window;
+    if (is_meeting(at)) {
+      next = next_window(meet(at.window), &at);
+    } else {
+      await(at.window - 1);
+      at.end = std::min(at.end + step_, at.control_at);
+    }
     if (next == Next::deadlock || next == Next::given_up) return RunEnd::deadlock;
     if (next == Next::finished) return is_interrupted_ ? RunEnd::interrupted : RunEnd::finished;
+    at.taken = before.window + (is_meeting(before) ? 1 : 0);
+    ++at.window;
     for (Simulation* const part : own) {
       const OwnFrames frames(*part);
-      take_in(*part, before.window % 2);
+      for (std::uint64_t sent = before.taken; sent < at.taken; ++sent) take_in(*part, sent);
       if (at.resets_done != before.resets_done) reset(*part);
       if (at.is_stopping && !before.is_stopping) stop_workers(*part);
       run_window(*part, at);
@@ -229,21 +236,24 @@ void Threads::reset(const Simulation& part) {
 }
 
 void Threads::run_window(Simulation& part, const Position& at) {
-  part.half = at.window % 2;
-  part.next_sent = forever;
-  // the others have read what this part had for them two windows ago
+  part.slot = at.window % Outbox::windows;
+  part.next_sent[part.slot] = forever;
+  // the others have read what this part had for them so many windows ago
   for (Outbox& box : part.outboxes) {
-    box.halves[part.half].items.clear();
-    box.halves[part.half].notices.clear();
+    box.slots[part.slot].items.clear();
+    box.slots[part.slot].notices.clear();
   }
   while (Event* const event = part.queue.pop_until(at.end - 1)) event->fire(event);
 }
 
 void Threads::tell(std::size_t thread, const std::vector<Simulation*>& own, const Position& at) {
-  Told& told = places_[thread].told[at.window % 2];
+  Told& told = places_[thread].told[at.window % Outbox::windows];
+  const std::uint64_t last = at.window % Outbox::windows, last_but_one = (at.window - 1) % Outbox::windows;
   static_cast<Sum&>(told) = Sum{};
   for (const Simulation* const part : own) {
-    told.next = std::min({told.next, part->queue.earliest(), part->next_sent});
+    // what was sent earlier has been taken in
+    const Nanos sent = std::min(part->next_sent[last], part->next_sent[last_but_one]);
+    told.next = std::min({told.next, part->queue.earliest(), sent});
     told.tasks += part->live_tasks;
     told.clients += part->live_clients;
     told.has_client_on_core = told.has_client_on_core || part->has_client_on_core;
@@ -268,16 +278,24 @@ void Threads::sleep_until_ended(const Told& told, std::uint64_t window) {
   sleepers_.fetch_sub(1, std::memory_order_relaxed);
 }
 
-// Waits until all threads have ended the window, and sums up what they tell.
-Threads::Sum Threads::meet(const Position& at) {
+// Waits until all threads have ended the window.
+void Threads::await(std::uint64_t window) {
   constexpr int patience = 4096;  // looks, after which the thread sleeps: others may need its core
+  for (const Place& place : places_) {
+    const Told& told = place.told[window % Outbox::windows];
+    int looks = 0;
+    while (told.windows.load(std::memory_order_acquire) <= window && ++looks < patience)
+      __builtin_ia32_pause();
+    if (looks == patience) sleep_until_ended(told, window);
+  }
+}
+
+// Waits until all threads have ended the window, and sums up what they tell.
+Threads::Sum Threads::meet(std::uint64_t window) {
+  await(window);
   Sum all;
   for (const Place& place : places_) {
-    const Told& told = place.told[at.window % 2];
-    int looks = 0;
-    while (told.windows.load(std::memory_order_acquire) <= at.window && ++looks < patience)
-      __builtin_ia32_pause();
-    if (looks == patience) sleep_until_ended(told, at.window);
+    const Told& told = place.told[window % Outbox::windows];
     all.next = std::min(all.next, told.next);
     all.tasks += told.tasks;
     all.clients += told.clients;
@@ -288,6 +306,10 @@ Threads::Sum Threads::meet(const Position& at) {
   }
   return all;
 }
+
+// Whether all threads meet at the end of the window. They need not at the end of the others, which are half
+// as long as a message takes at least: it arrives in the next window but one.
+bool Threads::is_meeting(const Position& at) { return at.end == at.control_at || !at.has_begun; }
 
 // Decides on the next window, equally in all threads, and on what concerns all nodes if the last window ended
 // at a multiple of `control`.
@@ -307,10 +329,9 @@ Threads::Next Threads::next_window(const Sum& all, Position* at) const {
   }
   // Until the first client is on a core, a window is one instant: which client begins first, and when,
   // concerns all of them (workloads::Driver::begin).
-  const bool has_begun = all.has_client_on_core || all.clients == 0;
-  const Nanos span = !has_begun ? 1 : parts_.size() == 1 ? control_ : lookahead_;
+  at->has_begun = all.has_client_on_core || all.clients == 0;
+  const Nanos span = !at->has_begun ? 1 : parts_.size() == 1 ? control_ : step_;
   at->end = begin >= at->control_at ? at->control_at : std::min(begin + span, at->control_at);
-  ++at->window;
   return Next::window;
 }
 

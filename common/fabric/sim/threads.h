@@ -48,18 +48,19 @@ class Threads {
   struct alignas(64) Told : Sum {
     std::atomic<std::uint64_t> windows{0};
   };
-  // Two are used in turn: one thread may tell already what another one will read after the next window.
+  // They are used in turn: one thread may tell already what another one will read after the next windows.
   struct Place {
-    Told told[2];
+    Told told[Outbox::windows];
   };
   static_assert(sizeof(Told) == 64);
-  // A thread's position in virtual time; equal in all threads at the end of a window.
+  // A thread's position in virtual time; equal in all threads at the end of the same window.
   struct Position {
-    std::uint64_t window = 0;  // number of the window, which also says which half of the outboxes is filled
+    std::uint64_t window = 0;  // number of the window, which also says which slot of the outboxes is filled
+    std::uint64_t taken = 0;   // what was sent in the windows before this one has been taken in
     Nanos end = 0;             // end of the window
     Nanos control_at = 0;      // the next multiple of `control`
     std::uint32_t resets_done = 0;
-    bool is_stopping = false;
+    bool is_stopping = false, has_begun = false;
   };
   enum class Next : std::uint8_t { window, finished, deadlock, given_up };
 
@@ -67,9 +68,11 @@ class Threads {
   void run_window(Simulation& part, const Position& at);
   void reset(const Simulation& part);
   void tell(std::size_t thread, const std::vector<Simulation*>& own, const Position& at);
-  [[nodiscard]] Sum meet(const Position& at);
+  [[nodiscard]] static bool is_meeting(const Position& at);
+  void await(std::uint64_t window);
+  [[nodiscard]] Sum meet(std::uint64_t window);
   void sleep_until_ended(const Told& told, std::uint64_t window);
-  void take_in(Simulation& part, unsigned half);
+  void take_in(Simulation& part, std::uint64_t window) const;
   [[nodiscard]] Next next_window(const Sum& all, Position* at) const;
   void stop_workers(Simulation& part);
 
@@ -77,8 +80,10 @@ class Threads {
   const std::vector<std::unique_ptr<Simulation>>& parts_;
   const std::atomic<bool>& is_interrupted_;
   Books* books_;
-  const Nanos lookahead_;                   // the least delay of a message between two nodes
-  const Nanos control_;                     // every multiple of this span is the end of a window
+  // Length of a window: half of the least delay of a message between two nodes.
+  const Nanos step_;
+  // Every multiple of this span is the end of a window at which all threads meet.
+  const Nanos control_;
   std::vector<std::uint64_t> allocations_;  // by part: what its pools had allocated at the latest reset
   std::vector<Place> places_;               // one for each thread
   std::atomic<std::uint32_t> resets_wanted_{0};
