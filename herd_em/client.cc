@@ -34,6 +34,7 @@ ClientWorker::ClientWorker(const Settings& settings, fabric::Worker& worker, con
       worker_(worker),
       requests_(*regions.requests),
       fabric_(fabric),
+      is_simulated_(worker.capabilities().simulated),
       client_(settings.config.client_number(worker.node(), worker.index())),
       pending_(settings.config.window),
       sequence_(std::size_t{settings.servers()} * settings.config.window, settings.first_number),
@@ -43,6 +44,8 @@ ClientWorker::ClientWorker(const Settings& settings, fabric::Worker& worker, con
             *this) {
   for (const fabric::RemoteRegion& region : slots) slots_.push_back({region, worker.epoch(region.node)});
   for (Pending& pending : pending_) {
+    pending.request.verb = fabric::Verb::write;
+    pending.request.transport = settings.transport;
     pending.reply.resize(std::max(settings.partition.value_bytes, 1U));
     pending.fn = [](fabric::CompletionSink* self, fabric::WorkRequest&) {
       static_cast<Pending*>(self)->is_sending = false;
@@ -78,20 +81,20 @@ coro::Task<bool> ClientWorker::reach(std::uint32_t server, Nanos deadline) {
 void ClientWorker::post(Pending& pending, Op op, std::uint64_t from, std::uint64_t to) {
   const SlotFormat& format = settings_.format;
   fabric::WorkRequest& request = pending.request;
-  request = {};
-  request.verb = fabric::Verb::write;
-  request.transport = settings_.transport;
   request.peer = settings_.node_of_server(pending.server);
   request.length = format.message_bytes(op);
-  request.local = {&requests_, from + format.start(op)};
+  const std::uint32_t start = format.start(op);
+  request.local = {&requests_, from + start};
   request.remote = slots_[request.peer].region;
-  request.remote_offset = to + format.start(op);
+  request.remote_offset = to + start;
   request.stats = pending.stats;
   request.is_inline = request.length <= worker_.capabilities().max_inline_bytes;
-  if (request.is_inline) {  // inlined, so that no completion is needed before the buffer is reused
-    request.is_signaled = false;
-    return worker_.post_detached(request);
-  }
+  request.is_signaled = !request.is_inline;
+  request.sink = nullptr;
+  // If the request is inlined, no completion is needed before the buffer is reused.
+  if (request.is_inline) return worker_.post_detached(request);
+  request.status = fabric::WcStatus::success;
+  request.next = nullptr;
   request.sink = &pending;
   pending.is_sending = true;
   worker_.post(&request);
@@ -196,12 +199,21 @@ coro::Task<kv::OpResult> ClientWorker::call(std::uint32_t slot, Op op, kv::Key k
     bool is_reached = true;
     if (s.transport == fabric::Transport::rc) is_reached = co_await reach(pending.server, give_up);
     if (is_reached && !pending.is_sending && (retries == 0 || s.rewrites)) {
-      s.format.set_attempt(requests_, from, static_cast<std::uint8_t>(s.rules.repeats_word ? 0 : retries));
+      if (retries > 0 && !s.rules.repeats_word)
+        s.format.set_attempt(requests_, from, static_cast<std::uint8_t>(retries));
       post(pending, op, from, to);
     }
     if (s.rules.awaits_no_reply && op != Op::get) break;
-    const Nanos until = std::min(worker_.now() + patience, give_up);
-    const rpc::ReplyDesk::Outcome outcome = co_await desk_.wait(slot, until);
+    // Only a simulation charges time for posting, and only RC may have connected anew meanwhile; else the
+    // clock need not be read again.
+    const Nanos now =
+        retries == 0 && !is_simulated_ && s.transport != fabric::Transport::rc ? posted : worker_.now();
+    const Nanos until = std::min(now + patience, give_up);
+    rpc::ReplyDesk::Outcome outcome = co_await desk_.park(slot, until);
+    if (outcome == rpc::ReplyDesk::Outcome::leads) [[unlikely]] {
+      const rpc::ReplyDesk::Outcome led = co_await desk_.lead(slot, until);
+      outcome = led;
+    }
     if (outcome == rpc::ReplyDesk::Outcome::answered) {
       counts_.retries += retries;
       usual_latency_ += (worker_.now() - posted - usual_latency_) / 8;

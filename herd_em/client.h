@@ -78,6 +78,7 @@ class ClientWorker : public rpc::DatagramReader {
   fabric::Worker& worker_;
   fabric::Region& requests_;
   fabric::Fabric& fabric_;
+  bool is_simulated_;
   std::vector<rpc::Remote> slots_;  // the request slots at each serving node
   std::uint32_t client_;            // identifies this client worker in the cluster
   std::vector<Pending> pending_;    // indexed by window slot (outstanding operation)

@@ -6,14 +6,6 @@
 
 namespace loch::herd {
 
-std::uint32_t SlotFormat::body_bytes(Op op) const {
-  if (layout == Layout::y2014) {
-    if (op == Op::get) return keyhash_bytes;
-    return keyhash_bytes + 2 + (brings_value(op) ? value_bytes : 0);
-  }
-  return keyhash_bytes + 1 + (brings_value(op) ? 1 + value_bytes : 0);
-}
-
 std::uint32_t SlotFormat::key_at(Op op) const {
   return start(op) + (layout == Layout::y2014 ? body_bytes(op) - keyhash_bytes : 0);
 }
@@ -22,8 +14,20 @@ std::uint32_t SlotFormat::value_at() const {
   return start(Op::put) + (layout == Layout::y2014 ? 0 : keyhash_bytes + 2);
 }
 
+// A GET of the layout of 2014 is its key alone, so that its check is computed from the key at hand.
 void SlotFormat::write(fabric::Region& region, std::uint64_t slot, Op op, KeyHash key, const std::byte* value,
                        std::uint16_t sequence) const {
+  if (op == Op::get && layout == Layout::y2014 && has_trailer && slot_bytes % 8 == 0 &&
+      !region.elision().on()) [[likely]] {
+    rpc::Trailer trailer{
+        .sequence = sequence, .attempt = 0, .code = static_cast<std::uint8_t>(op), .check = 0};
+    if (arrival(op) == rpc::Arrival::by_check)
+      trailer.check =
+          rpc::body_check(reinterpret_cast<const std::byte*>(&key), sizeof key, sequence, trailer.code, 0);
+    std::byte* const word = region.at(slot + slot_bytes - rpc::trailer_bytes);
+    fabric::copy_to_shared(word - sizeof key, &key, sizeof key);
+    return fabric::store_word_release(word, trailer.pack());
+  }
   fabric::copy_to_shared(region.at(slot + key_at(op)), &key, sizeof key);
   if (brings_value(op)) fabric::copy_to_shared(region.at(slot + value_at()), value, kept_bytes);
   if (layout == Layout::y2014) {

@@ -52,7 +52,11 @@ struct SlotFormat {
 
   // Bytes of a request: body_bytes() as in the paper, message_bytes() including the trailer (8 bytes with
   // number and checksum), if it has one.
-  [[nodiscard]] std::uint32_t body_bytes(Op op) const;
+  [[nodiscard]] std::uint32_t body_bytes(Op op) const {
+    const bool is_put = brings_value(op);
+    if (layout == Layout::y2014) return keyhash_bytes + (op == Op::get ? 0 : 2 + (is_put ? value_bytes : 0));
+    return keyhash_bytes + 1 + (is_put ? 1 + value_bytes : 0);
+  }
   [[nodiscard]] std::uint32_t message_bytes(Op op) const {
     return body_bytes(op) + (has_trailer ? rpc::trailer_bytes : 0);
   }
@@ -70,7 +74,7 @@ struct SlotFormat {
   [[nodiscard]] std::uint32_t word_at() const { return is_right_aligned() ? slot_bytes - 8 : keyhash_bytes; }
   [[nodiscard]] bool is_right_aligned() const { return has_trailer || layout == Layout::y2014; }
 
-  // Writes a request into the request slot at offset `slot` of the region.
+  // Writes a request into the request slot at offset `slot` of the region, as its first attempt.
   void write(fabric::Region& region, std::uint64_t slot, Op op, KeyHash key, const std::byte* value,
              std::uint16_t sequence) const;
   // Sets the attempt number in a written request, so that its polled word differs from that of earlier

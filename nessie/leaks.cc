@@ -100,6 +100,7 @@ coro::Task<bool> find_orphans(Access access, Orphans* orphans) {
     if (named.silent.contains(node)) continue;
     for (std::uint32_t index = 0; index < settings.entries_per_node; ++index) {
       if (named.entries.contains({node, index})) continue;
+      if (access.lane.worker.stopping()) co_return false;  // the run was given up
       const bool is_read = co_await look_at_entry(&access.lane, node, index, orphans);
       if (is_read) continue;
       // A node that cannot be read does not make the scan incomplete if it was declared lost: its entries are

@@ -200,14 +200,22 @@ coro::Task<kv::OpResult> Driver::issue(Slot& slot, OpKind kind) const {
                              : slot.client->insert_if_absent(key, value, &slot.stats);
 }
 
-// The worker's time. For a history, what the processor does out of order must not reach across the reading:
-// the effects of an operation are within its interval.
-Nanos Driver::time_of(const ClientWorker& own) const {
-  if (!logs_) return own.worker->now();
+namespace {
+
+// The worker's time for a history. What the processor does out of order must not reach across the reading:
+// the effects of an operation are within its interval. A function of its own, in which a test looks for both
+// fences (tests/e2e/test_history_clock.py).
+[[gnu::noinline]] Nanos fenced_time(const fabric::Worker& worker) {
   fence_clock();
-  const Nanos now = own.worker->now();
+  const Nanos now = worker.now();
   fence_clock();
   return now;
+}
+
+}  // namespace
+
+Nanos Driver::time_of(const ClientWorker& own) const {
+  return logs_ ? fenced_time(*own.worker) : own.worker->now();
 }
 
 Nanos Driver::end_operation(ClientWorker& own, Slot& slot, OpKind kind, Nanos due, Nanos invoked,

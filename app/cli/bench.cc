@@ -586,6 +586,7 @@ Result<RunResult> finish_point(const BenchOptions& o, const kv::Module& module, 
   result.point.background_workers = background_json(o, open.background_cores, result.point);
   result.point.placement = std::move(placed);
   result.point.repeat = run.repeat;
+  if (!run.note.empty()) result.point.notes.push_back(run.note);
   result.point.hardware = open.hardware;
   if (!open.caveat.empty()) result.point.caveats.insert(result.point.caveats.begin(), open.caveat);
   for (const ProcessKill& kill : open.kills) result.point.planned_losses.push_back(kill.node);

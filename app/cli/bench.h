@@ -29,6 +29,7 @@ struct PointRun {
   std::unique_ptr<check::HistoryWriter> history;  // null: no history is recorded
   workloads::RunPlan plan;
   std::unique_ptr<workloads::Deployed> deployed;  // null before set_up_point()
+  std::string note;                               // a note for the result; empty: none
 };
 [[nodiscard]] Result<std::unique_ptr<PointRun>> open_point(const BenchOptions& options,
                                                            const kv::Module& module, std::uint32_t repeat,

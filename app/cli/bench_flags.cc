@@ -304,6 +304,12 @@ std::vector<BenchFlag> machine_flags() {
                      fabric::sim::most_cores),
        .place = LOCH_PLACE(cores)},
       {.setting =
+           of(Type::integer, "threads", "",
+              "sim: one run by N threads, each of which simulates a part of the nodes; the result is the "
+              "same for every N (docs/simulator.md)",
+              1, 64),
+       .place = LOCH_PLACE(threads)},
+      {.setting =
            choice("doorbells", {"shared", "own"},
                   "sim: the doorbell registers that the driver makes by default, which queue pairs get in "
                   "turn and threads share, or one for each worker (profiles with nic.own_doorbells)",

@@ -388,6 +388,26 @@ Result<std::uint32_t> nodes_here(const BenchOptions& o) {
   return o.nodes;
 }
 
+// Refuses what a simulation by several threads (fabric::sim::SimConfig::threads) cannot do.
+Result<> check_threads(const BenchOptions& o) {
+  if (o.threads == 0) return {};
+  const auto refuse = [&o](std::string_view why) {
+    return fail(ErrorCode::invalid_argument, fmt::format("--threads {}: {}", o.threads, why));
+  };
+  if (o.threads > o.nodes)
+    return refuse(fmt::format("a thread simulates at least one node, and there are {}", o.nodes));
+  if (o.at_end == "abandon") return refuse("not with --at-end abandon");
+  if (!o.faults.empty()) return refuse("not with --faults: failures concern several nodes at one instant");
+  if (!o.history.empty()) return refuse("not with --history, which one thread writes");
+  if (!o.trace.empty()) return refuse("not with --trace, which one thread writes");
+  if (o.load.replay) return refuse("not with --trace-replay");
+  if (o.load.timeline > 0) return refuse("not with --timeline");
+  if (o.load.mix.insert > 0) return refuse("not with inserts, whose number all clients know at once");
+  if (o.load.settle > 0) return refuse("not with --settle, after which clients begin at different instants");
+  if (o.load.repair_after) return refuse("not with repairs during the load");
+  return {};
+}
+
 // Whether something may look at every byte of the run's values: a check of values, a history, a store that
 // writes them to a file, or faults, which tear values.
 bool looks_at_values(const kv::Module& module, const BenchOptions& o) {
@@ -555,11 +575,12 @@ Result<BenchOptions> parse_bench(const std::vector<std::string>& arguments, cons
   for (const auto& [key, is_given] :
        {std::pair{"cores", o.cores > 0}, std::pair{"hog-nodes", o.background_nodes > 0},
         std::pair{"hog-pin clients", o.background_pin == "clients"},
-        std::pair{"doorbells own", o.doorbells == "own"},
+        std::pair{"doorbells own", o.doorbells == "own"}, std::pair{"threads", o.threads > 0},
         std::pair{"at-end abandon", o.at_end == "abandon"}}) {
     if (is_given && o.fabric != "sim")
       return fail(ErrorCode::unsupported, fmt::format("--{}: for --fabric sim, not {}", key, o.fabric));
   }
+  LOCH_TRY(check_threads(o));
   const std::uint32_t smallest = o.value_sizes   ? o.value_sizes->least()
                                  : o.load.replay ? o.load.replay->trace->sizes()->value_least
                                                  : o.value_size;

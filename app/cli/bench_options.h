@@ -53,6 +53,7 @@ struct BenchOptions {
   kv::ConflictConfig conflicts;        // limits and times of the back-off, from its other flags
   std::uint32_t background_nodes = 0;  // number of nodes with background workers; 0: all nodes
   std::string hardware_set;            // changes of the profile's constants, as change_constants() takes them
+  std::uint32_t threads = 0;           // threads that simulate one run; 0: the simulator without parts
   std::uint32_t cores = 0;             // cores of a simulated node; 0: as in the hardware profile
   bool pin = true;
   bool pin_is_given = false;    // whether --pin was given; if not, `pin` is the fabric's default

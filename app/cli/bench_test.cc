@@ -515,6 +515,25 @@ TEST_P(BenchOn, SomeNodesHaveBackgroundWorkersAndNodesHaveFewerCores) {
   EXPECT_EQ(bench({"--cores", "13", "--dry-run"}), 2);
 }
 
+TEST_P(BenchOn, ThreadsOfOneRun) {
+  if (GetParam() != "sim") {
+    EXPECT_EQ(bench({"--threads", "1"}), 2);
+    return;
+  }
+  const std::vector<std::vector<std::string>> refused = {
+      {"--threads", "0"},
+      {"--threads", "65"},
+      {"--threads", "4"},  // a thread without a node
+      {"--threads", "2", "--settle", "1ms"},
+      {"--threads", "2", "--history", file("h.jsonl")},
+      {"--threads", "2", "--trace", file("t.json")},
+      {"--threads", "2", "--hardware", "connectx6-200g-ib"}};
+  for (const auto& flags : refused) EXPECT_EQ(bench(flags), 2) << flags[1] << " " << flags.back();
+  EXPECT_TRUE(std::filesystem::is_empty(folder_));
+  EXPECT_EQ(bench({"--threads", "2", "--json", file("a.json")}), 0);
+  EXPECT_EQ(read("a.json")["config"]["threads"], 2);
+}
+
 TEST_P(BenchOn, BadInputIsExitTwoAndLeavesNothing) {
   EXPECT_EQ(bench({"--nods", "3"}), 2);
   EXPECT_EQ(bench({"--json", file("none/a.json")}), 2);

@@ -92,6 +92,7 @@ Result<std::unique_ptr<fabric::Fabric>> open_sim(const BenchOptions& o, std::uin
     LOCH_TRY(check_doorbells(o, config.hardware));
   }
   config.trace = open.trace.get();
+  config.threads = o.threads;
   // Clients begin as soon as they get their cores, within this many ns of the simulation's beginning.
   constexpr Nanos beginning = 1'000'000;
   if (o.at_end == "abandon") config.finish = beginning + o.load.warmup + o.load.duration;
@@ -201,6 +202,14 @@ Result<Placing> place_on_verbs(const BenchOptions& o, const Place& place,
   return place_workers(o, std::move(host), nic.numa_node);
 }
 
+// The longest that a run may take in ns; 0: no limit, because the load has no duration.
+Nanos run_most(const BenchOptions& o) {
+  // Least time in ns that the run is given after the load for repairs and for the check of all keys, which
+  // take longer the larger the table is.
+  constexpr Nanos patience = 600'000'000'000;
+  return o.load.duration > 0 ? o.load.warmup + o.load.duration + std::max(patience, o.load.duration) : 0;
+}
+
 Result<std::unique_ptr<fabric::Fabric>> open_shm(const BenchOptions& o, std::uint64_t seed,
                                                  const Place& place, OpenFabric& open) {
   fabric::shm::ShmConfig config;
@@ -209,12 +218,14 @@ Result<std::unique_ptr<fabric::Fabric>> open_shm(const BenchOptions& o, std::uin
   config.rank = place.rank;
   config.ranks = place.ranks;
   config.job = place.job;
+  config.run_most = run_most(o);
   config.exact_clock = !o.history.empty();
   LOCH_ASSIGN(Placing placing, place_workers(o, nodes_of_one_machine(o, place.rank, place.ranks), {}));
   config.pin_threads = placing.is_pinned();
   config.numa_nodes = placing.memory_numa_nodes(place.rank);
   pin_workers(std::move(placing), open);
   LOCH_ASSIGN(std::unique_ptr<fabric::Fabric> fabric, fabric::shm::make_shm(config));
+  open.bare_shm = fabric.get();
   return with_faults(std::move(fabric), o, seed, place, open);
 }
 
@@ -235,12 +246,7 @@ Result<std::unique_ptr<fabric::Fabric>> open_verbs(const BenchOptions& o, std::u
   config.flow_label = o.flow_label;
   config.assumes_order = o.assume_order;
   config.exact_clock = !o.history.empty();
-  if (o.load.duration > 0) {
-    // Least time in ns that the run is given after the load for repairs and for the check of all keys, which
-    // take longer the larger the table is.
-    constexpr Nanos patience = 600'000'000'000;
-    config.run_most = o.load.warmup + o.load.duration + std::max(patience, o.load.duration);
-  }
+  config.run_most = run_most(o);
   config.pin_threads = o.pin;
   config.place_memory =
       [&](const std::vector<fabric::NodeDevice>& devices) -> Result<std::vector<std::uint32_t>> {
@@ -262,6 +268,7 @@ Result<std::unique_ptr<fabric::Fabric>> open_ofi(const BenchOptions& o, std::uin
   config.seed = seed;
   config.control = place.control;
   config.provider = o.ofi_provider;
+  config.run_most = run_most(o);
   config.waits_for_writes = o.ofi_order == "waits";
   config.exact_clock = !o.history.empty();
   HostNodes host = place.ranks == 1

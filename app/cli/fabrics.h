@@ -37,6 +37,8 @@ struct OpenFabric {
   // after the run.
   std::unique_ptr<fabric::TraceWriter> trace;
   std::unique_ptr<fabric::Fabric> fabric;
+  fabric::Fabric* bare_shm =
+      nullptr;                     // the shm fabric inside the decorators of `fabric`; null: another fabric
   std::string hardware;            // name of the hardware profile; empty unless the fabric is sim
   workloads::Pinning pinning;      // the cores that workers are pinned to
   std::optional<Placing> placing;  // how workers and memory are placed on this machine; empty on sim

@@ -18,7 +18,8 @@ TableClient::TableClient(Tables& tables, fabric::Worker& worker, std::uint32_t l
 rpc::ServerId TableClient::server_of(kv::Key key) {
   cuckoo::KeyHash hash = settings_.family.hash({key.data, key.size});
   const std::uint32_t row = hash.candidate(0).node;
-  rpc::ServerId server{static_cast<fabric::NodeId>(row / settings_.servers()), row % settings_.servers()};
+  const std::uint32_t servers = settings_.servers(), node = row / servers;
+  rpc::ServerId server{static_cast<fabric::NodeId>(node), row - node * servers};
   if (settings_.rules.serves_any_row)
     server.index = static_cast<std::uint32_t>(worker_.rng().below(settings_.servers()));
   return server;

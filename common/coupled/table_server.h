@@ -84,6 +84,7 @@ class TableServer final : public rpc::Handler {
   fabric::Worker& worker_;
   NodeTables& node_;
   std::uint32_t index_;
+  std::uint32_t first_row_;     // number of the first table (row) of the worker's node
   Row* row_;                    // table (row) of the server worker that owns the current request's key
   std::vector<std::byte> key_;  // key of the current request
   cuckoo::KeyHash hash_;

@@ -35,7 +35,8 @@ void KeyHash::compute_next() {
       ++j;
     }
   }
-  places_[i] = family_->place(first + within);
+  // Without a division where the node is known.
+  places_[i] = is_coupled ? Place{static_cast<std::uint32_t>(node), within} : family_->place(within);
   ++known_;
 }
 

@@ -112,18 +112,6 @@ void DatagramSender::completed(fabric::CompletionSink* sink, fabric::WorkRequest
   if (sender.waiter_ && sender.has_room()) sender.worker_.run_queue().push(std::exchange(sender.waiter_, {}));
 }
 
-// Suspends a coroutine until another one resumes it with a reason (Wake).
-class ReplyDesk::Park {
- public:
-  explicit Park(Waiter& waiter) : waiter_(waiter) {}
-  [[nodiscard]] bool await_ready() const noexcept { return false; }
-  void await_suspend(std::coroutine_handle<> self) noexcept { waiter_.parked = self; }
-  void await_resume() const noexcept {}
-
- private:
-  Waiter& waiter_;
-};
-
 ReplyDesk::ReplyDesk(fabric::Worker& worker, const Shape& shape, fabric::Region& region, std::uint64_t at,
                      DatagramReader& reader)
     : worker_(worker), shape_(shape), region_(region), at_(at), reader_(reader), waiters_(shape.waiters) {
@@ -137,8 +125,6 @@ void ReplyDesk::post(std::uint32_t buffer) {
   worker_.post_recv(fabric::Transport::ud, {&region_, at}, shape_.stride(), buffer);
 }
 
-void ReplyDesk::expect(std::uint32_t waiter) { waiters_[waiter].is_answered = false; }
-
 void ReplyDesk::take(const fabric::Received& message) {
   const std::byte* payload = message.length > 0 ? message.buffer.data() + grh_bytes : nullptr;
   const std::optional<std::uint32_t> whose = reader_.read(message, payload);
@@ -147,17 +133,6 @@ void ReplyDesk::take(const fabric::Received& message) {
   Waiter& waiter = waiters_[*whose];
   waiter.is_answered = true;
   if (waiter.parked) wake(waiter, Wake::answered);
-}
-
-// Enters a waiter, whose coroutine is about to be suspended, into the list ordered by deadline. Deadlines
-// mostly grow, so the search for its place begins at the end.
-void ReplyDesk::list(Waiter& waiter) {
-  Waiter* before = latest_;
-  while (before != nullptr && before->deadline > waiter.deadline) before = before->sooner;
-  waiter.sooner = before;
-  waiter.later = before != nullptr ? before->later : soonest_;
-  (before != nullptr ? before->later : soonest_) = &waiter;
-  (waiter.later != nullptr ? waiter.later->sooner : latest_) = &waiter;
 }
 
 void ReplyDesk::unlist(Waiter& waiter) {
@@ -171,10 +146,8 @@ void ReplyDesk::wake(Waiter& waiter, Wake why) {
   worker_.run_queue().push(std::exchange(waiter.parked, {}));
 }
 
-void ReplyDesk::wake_expired() {
-  if (soonest_ == nullptr) return;
-  const Nanos now = worker_.now();
-  if (soonest_->deadline > now) return;
+void ReplyDesk::wake_expired(Nanos now) {
+  if (soonest_ == nullptr || soonest_->deadline > now) return;
   for (Waiter& waiter : waiters_) {
     if (waiter.parked && waiter.deadline <= now) wake(waiter, Wake::timed_out);
   }
@@ -191,33 +164,35 @@ void ReplyDesk::resign() {
   }
 }
 
-Nanos ReplyDesk::earliest(Nanos deadline) const {
-  const Nanos first = std::min(deadline, worker_.now() + shape_.slice);
+Nanos ReplyDesk::earliest(Nanos deadline, Nanos now) const {
+  const Nanos first = std::min(deadline, now + shape_.slice);
   return soonest_ != nullptr ? std::min(first, soonest_->deadline) : first;
 }
 
-coro::Task<ReplyDesk::Outcome> ReplyDesk::wait(std::uint32_t index, Nanos deadline) {
+coro::Task<ReplyDesk::Outcome> ReplyDesk::wait(std::uint32_t waiter, Nanos deadline) {
+  const Outcome parked = co_await park(waiter, deadline);
+  if (parked != Outcome::leads) co_return parked;
+  co_return co_await lead(waiter, deadline);
+}
+
+// Receives messages on behalf of all waiters until the reply for waiter `index` has come. Reads the clock
+// once for each message.
+coro::Task<ReplyDesk::Outcome> ReplyDesk::lead(std::uint32_t index, Nanos deadline) {
   Waiter& self = waiters_[index];
-  if (self.is_answered) co_return Outcome::answered;
-  if (is_led_) {
-    self.deadline = deadline;
-    list(self);
-    co_await Park(self);
-    if (self.wake == Wake::timed_out) co_return self.is_answered ? Outcome::answered : Outcome::timed_out;
-    if (self.wake == Wake::answered) co_return Outcome::answered;
-  }
   is_led_ = true;
   Outcome outcome = Outcome::answered;
+  Nanos now = worker_.now();
   while (!self.is_answered) {
-    const Nanos until = earliest(deadline);
+    const Nanos until = earliest(deadline, now);
     const fabric::Received message = co_await worker_.receive(fabric::Transport::ud, until);
     if (message.outcome == fabric::Received::Outcome::stopping) {
       outcome = Outcome::stopping;
       break;
     }
     if (message.outcome == fabric::Received::Outcome::message) take(message);
-    wake_expired();
-    if (!self.is_answered && worker_.now() >= deadline) {
+    now = worker_.now();
+    wake_expired(now);
+    if (!self.is_answered && now >= deadline) {
       outcome = Outcome::timed_out;
       break;
     }

@@ -167,13 +167,18 @@ class ReplyDesk {
   ReplyDesk(const ReplyDesk&) = delete;
   ReplyDesk& operator=(const ReplyDesk&) = delete;
 
-  enum class Outcome : std::uint8_t { answered, timed_out, stopping };
+  enum class Outcome : std::uint8_t { answered, timed_out, stopping, leads };
   // To be called before the waiter's request is posted: from then on, an arriving reply ends the waiter's
-  // call of wait().
-  void expect(std::uint32_t waiter);
+  // wait in park() or lead().
+  void expect(std::uint32_t waiter) { waiters_[waiter].is_answered = false; }
   // Waits until the coroutine that reads arrivals has found the reply for `waiter`, for which expect() was
-  // called before. To be called on the worker's thread.
+  // called before. To be called on the worker's thread. Never ends with Outcome::leads.
   [[nodiscard]] coro::Task<Outcome> wait(std::uint32_t waiter, Nanos deadline);
+  // The same in two parts, so that most replies need no coroutine of their own. If park() ends with
+  // Outcome::leads, because no other coroutine reads arrivals, the caller has to await lead() next.
+  class Park;
+  [[nodiscard]] Park park(std::uint32_t waiter, Nanos deadline);
+  [[nodiscard]] coro::Task<Outcome> lead(std::uint32_t waiter, Nanos deadline);
 
  private:
   enum class Wake : std::uint8_t { none, answered, timed_out, leads };
@@ -185,15 +190,14 @@ class ReplyDesk {
     Waiter* sooner = nullptr;  // neighbours in the list of suspended waiters, which is ordered by deadline
     Waiter* later = nullptr;
   };
-  class Park;
   void post(std::uint32_t buffer);
   void take(const fabric::Received& message);
   void list(Waiter& waiter);
   void unlist(Waiter& waiter);
   void wake(Waiter& waiter, Wake why);
-  void wake_expired();
+  void wake_expired(Nanos now);
   void resign();
-  [[nodiscard]] Nanos earliest(Nanos deadline) const;
+  [[nodiscard]] Nanos earliest(Nanos deadline, Nanos now) const;
 
   fabric::Worker& worker_;
   Shape shape_;
@@ -206,5 +210,47 @@ class ReplyDesk {
   Waiter* latest_ = nullptr;
   bool is_led_ = false;
 };
+
+// Suspends a coroutine until another one resumes it with a reason (Wake).
+class ReplyDesk::Park {
+ public:
+  Park(ReplyDesk& desk, Waiter& waiter, Nanos deadline) : desk_(desk), waiter_(waiter), deadline_(deadline) {}
+  [[nodiscard]] bool await_ready() noexcept {
+    if (!waiter_.is_answered && desk_.is_led_) [[likely]]
+      return false;
+    waiter_.wake = waiter_.is_answered ? Wake::answered : Wake::leads;
+    return true;
+  }
+  void await_suspend(std::coroutine_handle<> self) noexcept {
+    waiter_.parked = self;
+    waiter_.deadline = deadline_;
+    desk_.list(waiter_);
+  }
+  [[nodiscard]] Outcome await_resume() const noexcept {
+    if (waiter_.wake == Wake::answered || (waiter_.wake == Wake::timed_out && waiter_.is_answered)) [[likely]]
+      return Outcome::answered;
+    return waiter_.wake == Wake::leads ? Outcome::leads : Outcome::timed_out;
+  }
+
+ private:
+  ReplyDesk& desk_;
+  Waiter& waiter_;
+  Nanos deadline_;
+};
+
+inline ReplyDesk::Park ReplyDesk::park(std::uint32_t waiter, Nanos deadline) {
+  return {*this, waiters_[waiter], deadline};
+}
+
+// Enters a waiter, whose coroutine is about to be suspended, into the list ordered by deadline. Deadlines
+// mostly grow, so the search for its place begins at the end.
+inline void ReplyDesk::list(Waiter& waiter) {
+  Waiter* before = latest_;
+  while (before != nullptr && before->deadline > waiter.deadline) before = before->sooner;
+  waiter.sooner = before;
+  waiter.later = before != nullptr ? before->later : soonest_;
+  (before != nullptr ? before->later : soonest_) = &waiter;
+  (waiter.later != nullptr ? waiter.later->sooner : latest_) = &waiter;
+}
 
 }  // namespace loch::rpc

@@ -45,8 +45,12 @@ std::uint64_t frame_check(const fabric::Region& region, std::uint64_t at, std::u
 Trailer seal(const fabric::Region& region, std::uint64_t at, std::uint32_t bytes, std::uint16_t sequence,
              std::uint8_t code, Arrival arrival, std::uint64_t turns) {
   Trailer trailer{.sequence = sequence, .attempt = 0, .code = code, .check = turns};
-  if (arrival == Arrival::by_check)
-    trailer.check = frame_check(region, at, bytes - trailer_bytes, sequence, code, turns);
+  if (arrival == Arrival::by_trailer) return trailer;
+  const std::uint32_t body = bytes - trailer_bytes;
+  // The frame is the caller's own, which nobody else writes, so that a small one need not be copied.
+  trailer.check = body <= most_kept_body && !region.elision().on()
+                      ? body_check(region.at(at), body, sequence, code, turns)
+                      : frame_check(region, at, body, sequence, code, turns);
   return trailer;
 }
 

@@ -65,8 +65,8 @@ constexpr std::uint32_t trailer_bytes = 8;
                                         std::uint32_t body_bytes, std::uint16_t sequence, std::uint8_t code,
                                         std::uint64_t turns);
 
-// Largest body, in bytes, that body_check() takes: the same checksum as frame_check(), of a body that has
-// been copied to private memory with all its bytes.
+// Largest body, in bytes, that body_check() takes: the same checksum as frame_check(), of a body in memory
+// that nobody else writes, with all its bytes.
 constexpr std::uint32_t most_kept_body = 128;
 [[nodiscard]] std::uint64_t body_check(const std::byte* body, std::uint32_t body_bytes,
                                        std::uint16_t sequence, std::uint8_t code, std::uint64_t turns);

@@ -2,6 +2,7 @@
 #include "common/rpc/write_caller.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "common/base/probe.h"
 #include "common/fabric/copy_out.h"
@@ -31,12 +32,16 @@ WriteCaller::WriteCaller(const WriteChannel& channel, fabric::Worker& worker, st
       node_(channel.local(worker.node())),
       lane_(lane),
       arrival_(channel.arrival(worker)),
-      rows_(config_.parties.rows()),
       peers_(channel.peers()),
-      incarnations_(channel.peers().size()) {
+      incarnations_(channel.peers().size()),
+      is_simulated_(worker.capabilities().simulated) {
   const Nanos began = config_.flaws.numbers_from_zero ? -behind_zero : worker.now();
   const std::uint64_t first = first_number_of_an_incarnation(began, config_.first_number);
-  for (Row& row : rows_) row.sequence = first;
+  for (std::uint32_t i = 0; i < config_.parties.rows(); ++i) {
+    const std::uint32_t servers = config_.parties.servers;
+    rows_.push_back(row_of({static_cast<fabric::NodeId>(i / servers), i % servers}));
+    rows_.back().sequence = first;
+  }
   if (!node_.is_restarted || config_.flaws.takes_nothing_over) return;
   for (std::uint32_t i = 0; i < rows_.size(); ++i)
     rows_[i].is_former =
@@ -49,23 +54,27 @@ std::uint32_t WriteCaller::row_number(ServerId server) const {
   return config_.parties.row(server.node, server.index);
 }
 
-// Where the client prepares a request's frame: in the server's request slot itself if the server is on this
-// node, else in the slot from which it is WRITEn there.
-fabric::LocalSlice WriteCaller::frame(ServerId server, std::uint8_t code) const {
-  const std::uint32_t bytes = config_.request_bytes[code];
-  if (is_local(server)) {
-    const std::uint32_t column = config_.parties.column(worker_.node(), lane_);
-    return {node_.requests, channel_.request_grid().message(server.index, column, bytes)};
-  }
-  return {node_.staged_requests, channel_.staged_request_grid().message(row_number(server), lane_, bytes)};
+// The client prepares a request in the server's request slot itself if the server is on this node, else in
+// the slot from which it is WRITEn there.
+WriteCaller::Row WriteCaller::row_of(ServerId server) const {
+  const std::uint32_t number = row_number(server), column = config_.parties.column(worker_.node(), lane_);
+  Row row;
+  row.remote_end = channel_.request_grid().message(server.index, column, 0);
+  row.reply_end = channel_.reply_grid().message(number, lane_, 0);
+  row.requests = is_local(server) ? node_.requests : node_.staged_requests;
+  row.request_end =
+      is_local(server) ? row.remote_end : channel_.staged_request_grid().message(number, lane_, 0);
+  return row;
 }
 
-fabric::LocalSlice WriteCaller::body(ServerId server, std::uint8_t code) { return frame(server, code); }
+fabric::LocalSlice WriteCaller::body(ServerId server, std::uint8_t code) {
+  return frame(rows_[row_number(server)], code);
+}
 
 coro::Task<bool> WriteCaller::prepare(ServerId server) {
   Row& row = rows_[row_number(server)];
   if (row.is_former) {
-    if (!row.is_unanswered) number(server, &row, take_over_code);
+    if (!row.is_unanswered) number(&row, take_over_code);
     const WriteReply taken_over = co_await exchange(server, &row, nullptr, false, nothing_tried());
     row.is_former = taken_over.outcome != WriteReply::Outcome::answered || taken_over.code != take_over_code;
     if (!row.is_former) {
@@ -85,7 +94,7 @@ coro::Task<bool> WriteCaller::prepare(ServerId server) {
   co_return false;
 }
 
-void WriteCaller::number(ServerId server, Row* row, std::uint8_t code) {
+void WriteCaller::number(Row* row, std::uint8_t code) {
   ++row->sequence;
   if (static_cast<std::uint16_t>(row->sequence) == 0) {  // 0 is the sequence of an unused slot
     LOCH_PROBE("rpc.write.number-wrapped");
@@ -94,14 +103,12 @@ void WriteCaller::number(ServerId server, Row* row, std::uint8_t code) {
   row->attempt = 0;
   row->code = code;
   row->was_sent = false;
-  const fabric::LocalSlice request = frame(server, code);
-  const std::uint32_t bytes = config_.request_bytes[code];
-  fabric::store_word_release(request.region->at(request.offset + bytes - request_tail_bytes), row->sequence);
+  fabric::store_word_release(row->requests->at(row->request_end - request_tail_bytes), row->sequence);
 }
 
 coro::Task<WriteReply> WriteCaller::call(ServerId server, std::uint8_t code, fabric::OpStats* stats) {
   Row& row = rows_[row_number(server)];
-  number(server, &row, code);
+  number(&row, code);
   return exchange(server, &row, stats, true, nothing_tried());
 }
 
@@ -119,9 +126,10 @@ WriteCaller::Tried WriteCaller::FirstTry::await_resume() {
   tried.was_stopping = was_stopping_;
   tried.seen = watch_->await_resume();
   const bool is_charged = !caller_.is_local(server_) && caller_.is_check_charged();
-  if (*tried.seen == fabric::WatchOutcome::ready && !is_charged &&
-      caller_.is_reply_whole(server_, row_, caller_.reply_word(server_))) [[likely]]
-    tried.reply = caller_.answer(server_, &row_, stats_);
+  if (*tried.seen != fabric::WatchOutcome::ready || is_charged) return tried;
+  const std::uint64_t word = caller_.reply_word(row_);
+  if (caller_.is_reply_whole(server_, row_, word)) [[likely]]
+    tried.reply = caller_.answer(server_, &row_, word, stats_);
   return tried;
 }
 
@@ -156,12 +164,12 @@ coro::Task<WriteReply> WriteCaller::exchange(ServerId server, Row* row, fabric::
       }
       const bool is_here = seen == fabric::WatchOutcome::ready;
       const bool is_charged = !is_local(server) && is_check_charged();
-      if (is_here && (is_charged || !is_reply_whole(server, *row, reply_word(server)))) {
+      if (is_here && (is_charged || !is_reply_whole(server, *row, reply_word(*row)))) {
         const fabric::WatchOutcome later = co_await await_whole(server, row, patience);
         seen = later;
       }
       if (seen == fabric::WatchOutcome::ready) {
-        WriteReply reply = answer(server, row, stats);
+        WriteReply reply = answer(server, row, reply_word(*row), stats);
         reply.attempts = row->attempt - attempt_before;
         co_return reply;
       }
@@ -190,10 +198,8 @@ coro::Task<WriteReply> WriteCaller::exchange(ServerId server, Row* row, fabric::
 
 fabric::WorkRequest WriteCaller::write_of(ServerId server, const Row& row, fabric::OpStats* stats) const {
   const std::uint32_t bytes = config_.request_bytes[row.code];
-  const std::uint32_t column = config_.parties.column(worker_.node(), lane_);
   fabric::WorkRequest write = write_request(config_, worker_, peers_[server.node].requests,
-                                            channel_.request_grid().message(server.index, column, bytes),
-                                            frame(server, row.code), bytes);
+                                            row.remote_end - bytes, frame(row, row.code), bytes);
   write.stats = stats;
   return write;
 }
@@ -210,7 +216,7 @@ bool WriteCaller::sends_at_once(ServerId server, Row* row, fabric::OpStats* stat
   const bool here = is_local(server);
   const std::uint32_t bytes = config_.request_bytes[row->code];
   if (!here && (is_check_charged() || !is_reached(server.node))) return false;
-  const fabric::LocalSlice request = frame(server, row->code);
+  const fabric::LocalSlice request = frame(*row, row->code);
   const std::uint64_t word_at = request.offset + bytes - trailer_bytes;
   const Trailer trailer = seal(*request.region, request.offset, bytes,
                                static_cast<std::uint16_t>(row->sequence), row->code, arrival_from(server));
@@ -227,7 +233,7 @@ bool WriteCaller::sends_at_once(ServerId server, Row* row, fabric::OpStats* stat
 // Sends once the request that `row` holds for the server. Returns false if the server's node cannot be
 // reached, or has restarted since the request was first sent.
 coro::Task<bool> WriteCaller::send(ServerId server, Row* row, fabric::OpStats* stats) {
-  const fabric::LocalSlice request = frame(server, row->code);
+  const fabric::LocalSlice request = frame(*row, row->code);
   const std::uint32_t bytes = config_.request_bytes[row->code];
   const std::uint64_t word_at = request.offset + bytes - trailer_bytes;
   Trailer trailer = seal(*request.region, request.offset, bytes, static_cast<std::uint16_t>(row->sequence),
@@ -272,7 +278,7 @@ fabric::WatchWord WriteCaller::awaited(ServerId server, const Row& row) const {
     told.check = Trailer::check_mask;
   }
   fabric::WatchWord arrival{.region = node_.replies,
-                            .offset = channel_.reply_grid().word(row_number(server), lane_),
+                            .offset = row.reply_end - trailer_bytes,
                             .mask = told.pack(),
                             .value = awaited.pack(),
                             .until_equal = true,
@@ -281,15 +287,26 @@ fabric::WatchWord WriteCaller::awaited(ServerId server, const Row& row) const {
   return arrival;
 }
 
-bool WriteCaller::is_reply_whole(ServerId server, const Row& row, std::uint64_t word) const {
-  const std::uint64_t end = channel_.reply_grid().word(row_number(server), lane_) + trailer_bytes;
-  const std::uint32_t bytes = config_.reply_bytes[Trailer::unpack(word).code];
-  return bytes != 0 && is_whole(*node_.replies, end - bytes, bytes, word, arrival_from(server), turns(row));
+bool WriteCaller::is_reply_whole(ServerId server, const Row& row, std::uint64_t word) {
+  is_kept_ = false;
+  const Trailer trailer = Trailer::unpack(word);
+  const std::uint32_t bytes = config_.reply_bytes[trailer.code];
+  if (bytes == 0) return false;
+  const fabric::Region& replies = *node_.replies;
+  const Arrival by = arrival_from(server);
+  const std::uint32_t body = bytes - trailer_bytes;
+  if (by == Arrival::by_trailer || body > most_kept_body || replies.elision().on())
+    return is_whole(replies, row.reply_end - bytes, bytes, word, by, turns(row));
+  if (copied_.size() < bytes) copied_.resize(bytes);
+  fabric::copy_out(copied_.data(), replies.at(row.reply_end - bytes), body);
+  is_kept_ = trailer.code != 0 &&
+             body_check(copied_.data(), body, trailer.sequence, trailer.code, turns(row)) == trailer.check;
+  return is_kept_;
 }
 
 coro::Task<fabric::WatchOutcome> WriteCaller::await_whole(ServerId server, Row* row, Nanos deadline) {
   for (;;) {
-    const std::uint64_t word = reply_word(server);
+    const std::uint64_t word = reply_word(*row);
     if (arrival_from(server) == Arrival::by_check)
       co_await worker_.compute(worker_.costs().hash(config_.reply_bytes[Trailer::unpack(word).code]));
     if (is_reply_whole(server, *row, word)) co_return fabric::WatchOutcome::ready;
@@ -303,14 +320,18 @@ coro::Task<fabric::WatchOutcome> WriteCaller::await_whole(ServerId server, Row* 
   }
 }
 
-WriteReply WriteCaller::answer(ServerId server, Row* row, fabric::OpStats* stats) {
+WriteReply WriteCaller::answer(ServerId server, Row* row, std::uint64_t word, fabric::OpStats* stats) {
   row->is_unanswered = false;
-  const std::uint64_t word_at = channel_.reply_grid().word(row_number(server), lane_);
   WriteReply reply;
-  reply.code = Trailer::unpack(fabric::load_word(node_.replies->at(word_at))).code;
+  reply.code = Trailer::unpack(word).code;
   const std::uint32_t bytes = config_.reply_bytes[reply.code];
-  reply.frame = frame_of({node_.replies, word_at + trailer_bytes - bytes}, bytes,
-                         row->attempt > 0 || (arrival_ == Arrival::by_check && !is_local(server)));
+  if (is_kept_) {
+    std::memcpy(copied_.data() + bytes - trailer_bytes, &word, trailer_bytes);
+    reply.frame = copied_.data();
+  } else {
+    reply.frame = frame_of({node_.replies, row->reply_end - bytes}, bytes,
+                           row->attempt > 0 || (arrival_ == Arrival::by_check && !is_local(server)));
+  }
   if (is_local(server)) {
     if (stats != nullptr) ++stats->local_accesses;
     return reply;

@@ -86,13 +86,20 @@ class WriteCaller {
     bool was_sent = false;
     bool is_former = false;  // whether the slot may hold a request of an earlier incarnation of this client
     std::uint32_t incarnation = 0;  // incarnation of the server's node when the request was first sent
+    // Offsets of the ends of the frames (a frame is right-aligned): of the request in `requests`, where the
+    // client prepares it; of the request in the server's slot; of the reply in this node's reply region.
+    fabric::Region* requests = nullptr;
+    std::uint64_t request_end = 0, remote_end = 0, reply_end = 0;
   };
 
   [[nodiscard]] std::uint32_t row_number(ServerId server) const;
-  [[nodiscard]] fabric::LocalSlice frame(ServerId server, std::uint8_t code) const;
-  // Chooses number and code of the next request to the server, stores both in `row`, and writes the number
-  // into the request's frame.
-  void number(ServerId server, Row* row, std::uint8_t code);
+  [[nodiscard]] Row row_of(ServerId server) const;
+  [[nodiscard]] fabric::LocalSlice frame(const Row& row, std::uint8_t code) const {
+    return {row.requests, row.request_end - config_.request_bytes[code]};
+  }
+  // Chooses number and code of the next request to the row's server, stores both in `row`, and writes the
+  // number into the request's frame.
+  void number(Row* row, std::uint8_t code);
   // Sends the request for the first time, without a coroutine of its own. Returns false if it sent nothing,
   // because that needs an await; then send() has to send it.
   [[nodiscard]] bool sends_at_once(ServerId server, Row* row, fabric::OpStats* stats);
@@ -114,11 +121,12 @@ class WriteCaller {
   // The value of the reply's trailer (last word of its slot) that ends the wait for the reply.
   [[nodiscard]] fabric::WatchWord awaited(ServerId server, const Row& row) const;
   // The present last word of the slot into which the server WRITEs its replies; this client polls it.
-  [[nodiscard]] std::uint64_t reply_word(ServerId server) const {
-    return fabric::load_word(node_.replies->at(channel_.reply_grid().word(row_number(server), lane_)));
+  [[nodiscard]] std::uint64_t reply_word(const Row& row) const {
+    return fabric::load_word(node_.replies->at(row.reply_end - trailer_bytes));
   }
-  // Whether the reply with the trailer (last word) `word` is complete.
-  [[nodiscard]] bool is_reply_whole(ServerId server, const Row& row, std::uint64_t word) const;
+  // Whether the reply with the trailer (last word) `word` is complete. If its checksum decides and it is
+  // short, a copy of it that has been checked is kept (is_kept_).
+  [[nodiscard]] bool is_reply_whole(ServerId server, const Row& row, std::uint64_t word);
   // Whether requests can be written to the node without connecting to it anew.
   [[nodiscard]] bool is_reached(fabric::NodeId node) const {
     return config_.transport != fabric::Transport::rc ||
@@ -138,7 +146,8 @@ class WriteCaller {
     return row.was_sent && row.incarnation != incarnations_[server.node] &&
            !config_.flaws.ignores_incarnations;
   }
-  [[nodiscard]] WriteReply answer(ServerId server, Row* row, fabric::OpStats* stats);
+  // Takes the reply with the trailer `word`, which is_reply_whole() has just found complete.
+  [[nodiscard]] WriteReply answer(ServerId server, Row* row, std::uint64_t word, fabric::OpStats* stats);
   [[nodiscard]] const std::byte* frame_of(const fabric::LocalSlice& slot, std::uint32_t bytes,
                                           bool is_copied);
 
@@ -153,6 +162,8 @@ class WriteCaller {
   // By node: number of restarts with fresh memory that were noticed.
   std::vector<std::uint32_t> incarnations_;
   std::vector<std::byte> copied_;  // buffer for a reply that is copied before it is read
+  bool is_kept_ = false;           // whether copied_ has the reply that is_reply_whole() was last asked about
+  bool is_simulated_;
   Counts counts_;
 };
 
@@ -177,9 +188,9 @@ class WriteCaller::FirstTry {
   void await_suspend(std::coroutine_handle<> waiter) {
     was_stopping_ = caller_.worker_.stopping();
     const ChannelConfig& config = caller_.config_;
-    // Posting takes CPU time, so that it is later than before.
-    const Nanos patience =
-        std::min(began_ + config.give_up_after, caller_.worker_.now() + config.retry_after);
+    // In a simulation posting takes CPU time, so that it is later than before.
+    const Nanos now = caller_.is_simulated_ ? caller_.worker_.now() : began_;
+    const Nanos patience = std::min(began_ + config.give_up_after, now + config.retry_after);
     watch_.emplace(caller_.worker_, caller_.awaited(server_, row_), patience);
     watch_->await_suspend(waiter);
   }
@@ -198,7 +209,7 @@ class WriteCaller::FirstTry {
 inline WriteCaller::FirstTry WriteCaller::try_call(ServerId server, std::uint8_t code,
                                                    fabric::OpStats* stats) {
   Row& row = rows_[row_number(server)];
-  number(server, &row, code);
+  number(&row, code);
   return {*this, server, row, stats};
 }
 

@@ -17,10 +17,20 @@ WriteServer::WriteServer(const WriteChannel& channel, fabric::Worker& worker, st
       accepted_(config_.parties.columns()),
       peers_(channel.peers()),
       is_repairing_(config_.parties.nodes) {
-  for (std::uint32_t column = 0; column < config_.parties.columns(); ++column) {
-    const fabric::NodeId node = config_.parties.node_of(column);
-    lanes_.push_back({node, config_.parties.lane_of(column), node == worker.node()});
-  }
+  for (std::uint32_t column = 0; column < config_.parties.columns(); ++column)
+    lanes_.push_back(lane_of(column));
+}
+
+WriteServer::Lane WriteServer::lane_of(std::uint32_t column) const {
+  Lane lane;
+  lane.node = config_.parties.node_of(column);
+  lane.is_local = lane.node == worker_.node();
+  lane.request_end = channel_.request_grid().message(index_, column, 0);
+  lane.reply_end = channel_.reply_grid().message(row_, config_.parties.lane_of(column), 0);
+  const std::uint32_t staged = config_.flaws.shares_reply_buffer ? 0 : column;
+  lane.replies = lane.is_local ? node_.replies : node_.staged_replies;
+  lane.staged_end = lane.is_local ? lane.reply_end : channel_.staged_reply_grid().message(index_, staged, 0);
+  return lane;
 }
 
 coro::Task<void> WriteServer::run(Handler* handler) {
@@ -33,7 +43,19 @@ coro::Task<void> WriteServer::run(Handler* handler) {
     const fabric::WatchAny news = co_await worker_.watch_any(slots, start);
     if (news.outcome != fabric::WatchOutcome::ready) break;
     start = news.index + 1 == slots.count ? 0 : news.index + 1;
-    co_await take(news.index, handler);
+    const std::uint32_t column = news.index;
+    const bool is_charged = arrival_ == Arrival::by_check && !is_local(column);
+    Request request;
+    const std::uint64_t sequence = fetch(column, request);
+    if (is_charged) co_await worker_.compute(worker_.costs().hash(request.bytes));
+    if (is_due(column, sequence, request)) [[likely]] {
+      const std::uint8_t code = co_await handler->handle(request, place(column));
+      known_.executed(column, sequence, config_.reply_bytes[code]);
+      if (is_charged) co_await worker_.compute(worker_.costs().hash(config_.reply_bytes[code]));
+      answer(column, sequence, code);
+    } else if (must_answer_again_) {
+      co_await answer_again(column);
+    }
     if (handler->has_more()) co_await handler->finish();
   }
   co_await repairs.join();
@@ -46,8 +68,8 @@ bool WriteServer::has_request(void* self, std::uint32_t column, std::uint64_t wo
   const std::uint32_t bytes = server.config_.request_bytes[Trailer::unpack(word).code];
   if (bytes == 0) return false;
   const Arrival by = server.is_local(column) ? Arrival::by_trailer : server.arrival_;
-  const std::uint64_t at = server.channel_.request_grid().message(server.index_, column, bytes);
-  if (!is_whole(*server.node_.requests, at, bytes, word, by)) return false;
+  if (!is_whole(*server.node_.requests, server.lanes_[column].request_end - bytes, bytes, word, by))
+    return false;
   server.accepted_[column] = word;
   return true;
 }
@@ -56,66 +78,52 @@ bool WriteServer::has_request(void* self, std::uint32_t column, std::uint64_t wo
 // the frame in the slot holds the number. A repeated request may have been answered already, and the client
 // may be writing the next one into the slot; then only the polled trailer word is reliable.
 std::uint64_t WriteServer::sequence_of(std::uint32_t column, Trailer trailer) const {
-  const std::uint64_t at = channel_.request_grid().word(index_, column) + trailer_bytes - request_tail_bytes;
+  const std::uint64_t at = lanes_[column].request_end - request_tail_bytes;
   const std::uint64_t in_full = fabric::load_word(node_.requests->at(at));
   if (static_cast<std::uint16_t>(in_full) == trailer.sequence || config_.flaws.rereads_slot) return in_full;
   return extend_sequence(known_.last(column), trailer.sequence);
 }
 
-coro::Task<void> WriteServer::take(std::uint32_t column, Handler* handler) {
-  const SlotGrid& grid = channel_.request_grid();
-  const std::uint64_t polled = accepted_[column];
-  const std::uint64_t word =
-      config_.flaws.rereads_slot ? fabric::load_word(node_.requests->at(grid.word(index_, column))) : polled;
-  Request request;
-  request.code = Trailer::unpack(word).code;
+std::uint64_t WriteServer::fetch(std::uint32_t column, Request& request) {
+  const std::uint64_t end = lanes_[column].request_end;
+  std::uint64_t word = accepted_[column];
+  if (config_.flaws.rereads_slot) word = fabric::load_word(node_.requests->at(end - trailer_bytes));
+  const Trailer trailer = Trailer::unpack(word);
+  request.code = trailer.code;
   request.bytes = config_.request_bytes[request.code];
-  request.frame = {node_.requests, grid.message(index_, column, request.bytes)};
+  request.frame = {node_.requests, end - request.bytes};
   known_.looked_at(column, word);
-  const std::uint64_t sequence = sequence_of(column, Trailer::unpack(word));
-  if (arrival_ == Arrival::by_check && !is_local(column))
-    co_await worker_.compute(worker_.costs().hash(request.bytes));
+  return sequence_of(column, trailer);
+}
+
+bool WriteServer::is_due(std::uint32_t column, std::uint64_t sequence, const Request& request) {
   const Freshness freshness = known_.judge(column, sequence);
+  must_answer_again_ = false;
   if (freshness == Freshness::stale) {
     ++counts_.stale;
-    co_return;
+    return false;
   }
   if (freshness == Freshness::repeated && !config_.flaws.executes_repeated) {
     LOCH_PROBE("rpc.write.request-repeated");
     ++counts_.repeated;
-    co_await answer_again(column);
-    co_return;
+    must_answer_again_ = true;
+    return false;
   }
   if (request.code == take_over_code) {
     // A restarted client takes its slot over. No request of its earlier incarnation is still being executed
     // here, because the server worker executes requests one after another.
     known_.executed(column, sequence, config_.reply_bytes[take_over_code]);
     answer(column, sequence, take_over_code);
-    co_return;
+    return false;
   }
   ++counts_.executed;
-  const std::uint8_t code = co_await handler->handle(request, place(column));
-  known_.executed(column, sequence, config_.reply_bytes[code]);
-  if (arrival_ == Arrival::by_check && !is_local(column))
-    co_await worker_.compute(worker_.costs().hash(config_.reply_bytes[code]));
-  answer(column, sequence, code);
-}
-
-// Where the server prepares the reply to the client whose requests are in this column: in the client's reply
-// slot itself if the client is on this node, else in the slot from which it is WRITEn there.
-Handler::ReplyPlace WriteServer::place(std::uint32_t column) const {
-  const std::uint32_t slot = config_.reply.slot_bytes();
-  if (is_local(column))
-    return {node_.replies, channel_.reply_grid().slot(row_, lanes_[column].number) + slot};
-  const std::uint32_t staged = config_.flaws.shares_reply_buffer ? 0 : column;
-  return {node_.staged_replies, channel_.staged_reply_grid().slot(index_, staged) + slot};
+  return true;
 }
 
 fabric::WorkRequest WriteServer::reply_write(std::uint32_t column, std::uint32_t bytes) const {
   const Lane& lane = lanes_[column];
   const Handler::ReplyPlace staged = place(column);
-  return write_request(config_, worker_, peers_[lane.node].replies,
-                       channel_.reply_grid().message(row_, lane.number, bytes),
+  return write_request(config_, worker_, peers_[lane.node].replies, lane.reply_end - bytes,
                        {staged.region, staged.start(bytes)}, bytes);
 }
 

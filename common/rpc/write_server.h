@@ -52,9 +52,16 @@ class WriteServer {
  private:
   static bool has_request(void* self, std::uint32_t column, std::uint64_t word);
   [[nodiscard]] std::uint64_t sequence_of(std::uint32_t column, Trailer trailer) const;
-  [[nodiscard]] coro::Task<void> take(std::uint32_t column, Handler* handler);
+  // Fetches the request in a column that polling has found complete; returns its sequence number.
+  [[nodiscard]] std::uint64_t fetch(std::uint32_t column, Request& request);
+  // Judges a request. Returns true if it is a new one that the handler has to execute.
+  [[nodiscard]] bool is_due(std::uint32_t column, std::uint64_t sequence, const Request& request);
   [[nodiscard]] coro::Task<void> answer_again(std::uint32_t column);
-  [[nodiscard]] Handler::ReplyPlace place(std::uint32_t column) const;
+  // Where the server prepares the reply to the client whose requests are in this column: in the client's
+  // reply slot itself if the client is on this node, else in the slot from which it is WRITEn there.
+  [[nodiscard]] Handler::ReplyPlace place(std::uint32_t column) const {
+    return {lanes_[column].replies, lanes_[column].staged_end};
+  }
   void answer(std::uint32_t column, std::uint64_t sequence, std::uint8_t code);
   [[nodiscard]] fabric::WorkRequest reply_write(std::uint32_t column, std::uint32_t bytes) const;
   [[nodiscard]] bool is_reachable(fabric::NodeId node);
@@ -63,9 +70,13 @@ class WriteServer {
   // needs a division.
   struct Lane {
     fabric::NodeId node = 0;
-    std::uint32_t number = 0;  // on its node
     bool is_local = false;
+    // Offsets of the ends of the frames (a frame is right-aligned): of the request in its slot; of the reply
+    // where it is prepared, in `replies`; of the reply in the client's slot.
+    std::uint64_t request_end = 0, staged_end = 0, reply_end = 0;
+    fabric::Region* replies = nullptr;
   };
+  [[nodiscard]] Lane lane_of(std::uint32_t column) const;
   [[nodiscard]] bool is_local(std::uint32_t column) const { return lanes_[column].is_local; }
 
   const WriteChannel& channel_;
@@ -81,6 +92,7 @@ class WriteServer {
   std::vector<std::uint64_t> accepted_;
   std::vector<WriteChannel::Peer> peers_;
   std::vector<bool> is_repairing_;
+  bool must_answer_again_ = false;  // whether the request that is_due() has judged is repeated
   coro::Scope* repairs_ = nullptr;
   Counts counts_;
 };

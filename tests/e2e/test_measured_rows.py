@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 import shutil
 import subprocess
 import sys
@@ -302,8 +303,8 @@ class Command(EndToEnd):
         loch = [str(ROOT / "loch"), "--no-setup", "calibrate", "--rows", "rows.csv", "--out", "out.csv", *words]
         return self.call(loch, LOCH_BIN=BINARY)
 
-    def out(self) -> list[dict[str, str]]:
-        with open(self.folder / "out.csv", encoding="utf-8", newline="") as stream:
+    def out(self, name: str = "out.csv") -> list[dict[str, str]]:
+        with open(self.folder / name, encoding="utf-8", newline="") as stream:
             return list(csv.DictReader(stream))
 
     def test_rows_without_results(self) -> None:
@@ -400,6 +401,32 @@ class Command(EndToEnd):
         done = self.calibrate("--hardware=experiments/hardware/mine.yaml", "--json=-")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual([row["hardware"] for row in json.loads(done.stdout)], ["mine"])
+
+    def test_samples_give_each_row_a_band(self) -> None:
+        done = self.calibrate("--samples", "6", "--hardware", "mine", "--out", "bands.csv")
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        (row,) = self.out("bands.csv")
+        low, obtained, high = (float(row[name]) for name in ("low", "obtained", "high"))
+        self.assertLess(low, obtained)  # the constants' ranges enclose their values on both sides, and so do the rates
+        self.assertLess(obtained, high)
+        self.assertEqual((row["draws"], row["in_band"]), ("6", str(low <= 0.5 <= high)))
+        self.assertIn(f"{row['low']} to {row['high']} {'in' if low <= 0.5 <= high else 'OUT'}", done.stdout)
+        self.assertIn("in their least to most of 6, 71 %", done.stdout)  # fewer than 19 draws give no 90 %
+
+    def test_samples_of_a_profile_without_ranges_are_refused(self) -> None:
+        profile = self.folder / "plain.yaml"
+        text = (ROOT / "experiments/hardware/connectx3-56g-ib.yaml").read_text(encoding="utf-8")
+        profile.write_text(re.sub(r", low: [^}]*", "", text), encoding="utf-8")
+        for words, named in (
+            (("--samples", "6", "--hardware", str(profile)), "no constant of this profile has a range"),
+            (("--samples", "0"), "--samples 0"),
+            (("--samples", "six"), "--samples"),
+            (("--samples", "6", "--hardware", "none"), "none"),
+        ):
+            loch = [str(ROOT / "loch"), "--no-setup", "calibrate", *words]
+            done = self.call(loch, LOCH_BIN=BINARY)
+            self.assertEqual((done.returncode, done.stdout, len(done.stderr.splitlines())), (2, "", 1), done.stderr)
+            self.assertIn(named, done.stderr)
 
     def test_the_published_table_is_whole(self) -> None:
         with open(DATA, encoding="utf-8", newline="") as stream:

@@ -18,14 +18,15 @@
 #include "app/cli/registry.h"
 #include "app/fuzz/fuzz.h"
 #include "common/check/linearizable.h"
+#include "tests/support/one_core.h"
 
 namespace loch::cli {
 namespace {
 
 #if defined(LOCH_ASAN) || defined(LOCH_TSAN)
-constexpr std::uint64_t fuzz_seeds = 6, shm_operations = 4'000;
+constexpr std::uint64_t fuzz_seeds = 6, thread_seeds = 2, shm_operations = 4'000;
 #else
-constexpr std::uint64_t fuzz_seeds = 40, shm_operations = 20'000;
+constexpr std::uint64_t fuzz_seeds = 40, thread_seeds = 20, shm_operations = 20'000;
 #endif
 
 using Words = std::vector<std::string>;
@@ -165,6 +166,66 @@ TEST_P(EveryProtocol, ElidedValuesMoveNoInstant) {
                                    << " operations";
   }
   EXPECT_GT(compared, 0U);
+}
+
+// One run by several threads (--threads) is the same event by event whatever their number. Eight nodes ask
+// each other for values so large that messages meet at the switch.
+TEST_P(EveryProtocol, ThreadsAreOfOneMind) {
+  if (has_device()) GTEST_SKIP() << "of the simulator";
+  struct Run {
+    std::uint64_t hash = 0, events = 0, operations = 0, sent = 0;
+    bool operator==(const Run&) const = default;
+  };
+  const auto by = [&](std::uint32_t threads, std::uint64_t seed) -> std::optional<Run> {
+    const Words words = {"--protocol",   GetParam(),
+                         "--fabric",     "sim",
+                         "--hardware",   "connectx3-10gbe",
+                         "--nodes",      "8",
+                         "--clients",    "3",
+                         "--get",        "0.5",
+                         "--delete",     "0.1",
+                         "--keys",       "200",
+                         "--key-size",   "16",
+                         "--warmup",     "20us",
+                         "--duration",   "150us",
+                         "--value-size", "900",
+                         "--seed",       std::to_string(seed),
+                         "--threads",    std::to_string(threads)};
+    auto parsed = parse_bench(words, registry_);
+    EXPECT_TRUE(parsed) << (parsed ? "" : parsed.error().message);
+    if (!parsed) return std::nullopt;
+    const auto result = run_point(*parsed, module_, 0, Place{});
+    EXPECT_TRUE(result && result->point.sim) << (result ? "no simulation" : result.error().message);
+    if (!result || !result->point.sim) return std::nullopt;
+    EXPECT_EQ(result->point.run_end, "finished");
+    Run run{.hash = result->point.sim->trace_hash, .events = result->point.sim->events};
+    measure::Tally all;
+    for (const measure::NodePart& node : result->point.nodes) {
+      all.merge(node.tally);
+      run.sent += node.report.tx_wire_bytes;
+    }
+    run.operations = all.total();
+    return run;
+  };
+  // every count with the first seeds, then one after another
+  const std::vector<std::uint32_t> counts = {2, 3, 5, 8};
+  for (std::uint64_t seed = 1; seed <= thread_seeds; ++seed) {
+    const std::optional<Run> alone = by(1, seed);
+    ASSERT_TRUE(alone);
+    EXPECT_GT(alone->operations, 0U);
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      if (seed > 2 && seed % counts.size() != i) continue;
+      // parts that are run in turn by one thread, and once by as many as there are
+      std::optional<support::OneCore> one_core;
+      if (seed > 1 || counts[i] != 2) one_core.emplace();
+      const std::optional<Run> several = by(counts[i], seed);
+      ASSERT_TRUE(several);
+      EXPECT_TRUE(*several == *alone)
+          << counts[i] << " threads, seed " << seed << ": " << several->events << " events, "
+          << several->operations << " operations, " << several->sent << " B; one: " << alone->events << ", "
+          << alone->operations << ", " << alone->sent;
+    }
+  }
 }
 
 TEST_P(EveryProtocol, OverThisMachine) {

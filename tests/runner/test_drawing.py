@@ -73,6 +73,23 @@ def test_a_series_says_what_it_is_and_where_it_is_from() -> None:
     assert got.caption.startswith("Medians of n = 2 runs")
 
 
+@pytest.mark.parametrize(
+    ("y", "fabric", "is_warned"),
+    [
+        ("latency_us.all.p99", "sim", True),
+        ("latency_us.get.p99_9", "sim", True),
+        ("latency_us.all.max", "sim", True),
+        ("latency_us.all.p50", "sim", False),
+        ("latency_us.all.mean", "sim", False),
+        ("latency_us.all.p99", "shm", False),
+    ],
+)
+def test_a_figure_of_simulated_tails_warns(y: str, fabric: str, is_warned: bool) -> None:
+    text = SMALL.replace("fabric: sim", f"fabric: {fabric}")
+    got = drawn(lambda point: {}, f"{{kind: line, y: [{y}]}}", text)
+    assert ("Simulated percentiles above the median say little" in got.caption) == is_warned, got.caption
+
+
 @pytest.fixture
 def withheld(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Gives Table 1's mean latency of Nessie at 4 KB no value, as if the paper withheld it."""

@@ -95,6 +95,22 @@ class Srun(Folder):
                 self.assertEqual(result["lost_nodes"], [])
                 self.assert_nothing_left()
 
+    def test_the_exit_status_of_the_ranks_is_sruns(self):
+        # The first is refused before the ranks meet, the second by ranks that have met.
+        for number, flags in enumerate((("--no-such-flag",), ("--device", "nowhere"))):
+            with self.subTest(flags=flags):
+                said = subprocess.run(
+                    [*self.command("none", "verbs"), *flags],
+                    env=self.environment("verbs", 20 + number),
+                    cwd=self.folder,
+                    capture_output=True,
+                    text=True,
+                    timeout=LIMIT_S,
+                )
+                self.assertEqual(said.returncode, 2, said.stderr)
+                self.assertIn(flags[-1], said.stderr)
+                self.assert_nothing_left()
+
     def test_a_killed_worker_is_named_and_the_others_go_on(self):
         started = self.start("none", "shm", duration="4s")
         self.wait_until(lambda: len(self.ranks()) == 2 * RANKS, "the ranks have not begun")

@@ -61,6 +61,24 @@ class Together(Folder):
             self.assertEqual(len({line.partition("--seed ")[2].split()[0] for line in lines}), 1, lines)
         self.assertEqual(self.files("together/points/.*.tmp"), [])
 
+    def test_points_in_real_time_share_a_process_and_run_one_after_the_other(self):
+        measured = SHARES.replace("fabric: sim", "fabric: shm").replace("hardware: connectx3-10gbe\n", "")
+        (self.folder / "small.yaml").write_text(measured, encoding="utf-8")
+        self.assertEqual(self.run_it("together", FAKE_TOGETHER="yes", FAKE_SLEEP="0.05").returncode, 0)
+        stored = self.stored("together")
+        self.assertEqual(len(stored), 12)
+        by = self.processes()
+        self.assertEqual(sorted(map(len, by.values())), [6, 6], by)  # the repeats have other seeds
+        for each in stored.values():
+            self.assertIsInstance(each["runner"]["others_cpu_share"], float)
+
+    def test_points_over_several_processes_share_none(self):
+        measured = SHARES.replace("fabric: sim", "fabric: shm").replace("hardware: connectx3-10gbe\n", "")
+        measured = measured.replace("cluster: {nodes: 15}", "cluster: {nodes: 2, processes: true}")
+        (self.folder / "small.yaml").write_text(measured, encoding="utf-8")
+        self.run_it("apart", FAKE_TOGETHER="yes")
+        self.assertLessEqual(set(self.processes()), {"alone"})
+
     def test_one_that_fails_is_the_only_one(self):
         done = self.run_it("out", FAKE_TOGETHER="yes", FAKE_FAIL="get=0.2")
         self.assertEqual(done.returncode, 1)

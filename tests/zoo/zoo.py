@@ -22,6 +22,7 @@ RELEASE = Path(os.environ.get("LOCH_RELEASE") or ROOT / "build/release")
 WITHOUT_FABRIC = ("memcached", "redis")
 SUITES = ("conformance", "litmus")
 TIMEOUT_S = 120.0
+UNDER_A_TOOL = 100  # operations of a run under valgrind
 # Output of a sanitizer, of valgrind, of a crash or of the emulated NIC that shows a fault, whatever the exit status is.
 FAULT = re.compile(
     r"WARNING: ThreadSanitizer|ERROR: AddressSanitizer|ERROR: LeakSanitizer|runtime error:|ERROR SUMMARY: [1-9]"
@@ -192,22 +193,25 @@ def execute(command: list[str], env: dict[str, str], cwd: Path | None = None, ti
     return outcome
 
 
-def flags_of(protocol: Protocol | str, duration: str = "20ms", nodes: int = 2) -> list[str]:
+def flags_of(
+    protocol: Protocol | str, duration: str = "20ms", nodes: int = 2, operations: int | None = None
+) -> list[str]:
     own = ("--protocol", protocol) if isinstance(protocol, str) else protocol.flags or ("--protocol", protocol.name)
     return [
         *("bench", *own, "--fabric", "verbs", "--nodes", str(nodes), "--clients", "1"),
-        *("--keys", "500", "--warmup", "5ms", "--duration", duration, "--verify"),
+        *("--keys", "500", "--warmup", "5ms", "--verify"),
+        *(("--duration", duration) if operations is None else ("--operations", str(operations))),
     ]
 
 
 def run_protocol(
     build: Path, settings: str, protocol: Protocol, more: Sequence[str] = (), prefix: Sequence[str] = ()
 ) -> Outcome:
-    """One run in one process, under a tool if `prefix` names one (valgrind, with which it takes longer). The run has to
-    succeed: the outcome's `fault` says why it did not."""
+    """One run in one process, under a tool if `prefix` names one (valgrind: so slow that operations are counted, not
+    time). The run has to succeed: the outcome's `fault` says why it did not."""
     with tempfile.TemporaryDirectory(prefix="loch-zoo-") as folder:
         path = Path(folder) / "result.json"
-        flags = flags_of(protocol, duration="6s" if prefix else "20ms")
+        flags = flags_of(protocol, operations=UNDER_A_TOOL if prefix else None)
         command = [*prefix, bench(build), *flags, "--json", str(path), *more]
         outcome = execute(command, environment(build, settings))
         if path.exists() and path.stat().st_size:

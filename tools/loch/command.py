@@ -64,6 +64,7 @@ Loch: published designs of RDMA key-value stores, side by side.
   ./loch list WHAT             protocols, fabrics, hardware, workloads, experiments, mutants, holes, probes,
                                faults, fields, keys, counters
   ./loch calibrate             the simulator's calibration: published, obtained, error
+  ./loch calibrate --samples N  each row with its band: how far the constants' ranges let it vary
   ./loch calibrate --cpu       what servers' work takes on this machine, beside what is simulated
   ./loch cpu                   what this machine's processor takes for the parts of a server's work
   ./loch calibrate --rows FILE.csv --out OUT.csv
@@ -250,9 +251,18 @@ def _with_needs(command: str, words: list[str], with_setup: bool) -> int:
     os.environ["LOCH_BIN"] = _program(with_setup)
     _set_environment(with_setup)
     if command == "calibrate":
-        from loch.measured_rows import cpu, main as own_rows, tables
+        from loch.measured_rows import cpu, main as own_rows, samples, tables
 
-        calibrate = cpu.main if "--cpu" in words else own_rows.main if _has_rows(words) else tables.main
+        has_samples = any(word.partition("=")[0] == "--samples" for word in words)
+        calibrate = (
+            cpu.main
+            if "--cpu" in words
+            else samples.main
+            if has_samples
+            else own_rows.main
+            if _has_rows(words)
+            else tables.main
+        )
         return calibrate(words, lambda: with_setup and _ready(lambda needs: needs.for_program()), _program(with_setup))
     if command == "sequence":
         from loch import sequence

@@ -34,6 +34,7 @@ from loch.hosts import is_host, is_this_machine  # noqa: E402
 SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=5")
 BEGIN_WITHIN_S = 60.0  # seconds in which every rank has to have begun
 END_WITHIN_S = 5.0  # seconds for a connection to end after it was closed
+LEFT_WITHIN_S = 30.0  # seconds for the other ranks to end when the rank that writes the run's result has ended
 RESULTS = ("--json", "--history")  # flags that name a file to be brought back
 
 
@@ -49,6 +50,7 @@ class Seat:
     outgoing: queue.SimpleQueue[tuple[bytes, int, str, bytes] | None] = field(default_factory=queue.SimpleQueue)
     said: list[str] = field(default_factory=list)  # what the connection said before the rank had begun
     has_begun: bool = False
+    has_written: bool = False  # whether it has sent a file of --json or --history
     status: int | None = None
     is_over: bool = False
 
@@ -76,18 +78,38 @@ class Launch:
                 threading.Thread(target=target, args=(seat,), daemon=True).start()
             seat.outgoing.put((b"", 0, "", code))
             seat.outgoing.put((ssh_rank.START, 0, "", json.dumps(self.start_of(seat, job)).encode()))
+        late: list[Seat] = []
         with self.changed:
             if not self.changed.wait_for(self.is_under_way, BEGIN_WITHIN_S) and not self.fault:
-                late = ", ".join(seat.name for seat in self.seats if not seat.has_begun)
-                self.fault = f"not begun within {BEGIN_WITHIN_S:.0f} s: {late}"
+                names = ", ".join(seat.name for seat in self.seats if not seat.has_begun)
+                self.fault = f"not begun within {BEGIN_WITHIN_S:.0f} s: {names}"
             if not self.fault:
-                self.changed.wait_for(lambda: all(seat.is_over for seat in self.seats))
+                late = self.await_end()
         self.close()
         if self.fault:
             print(f"ssh: {self.fault}", file=sys.stderr, flush=True)
             return 1
-        ended = [seat.status for seat in self.seats if seat.status is not None]
+        ended = [seat.status for seat in self.seats if seat.status is not None and seat not in late]
         return next((status if status > 0 else 1 for status in ended if status), 0) if ended else 1
+
+    def await_end(self) -> list[Seat]:
+        """Waits for every rank, but no longer than LEFT_WITHIN_S for those that outlive the run, which it returns: a
+        rank that is stopped or out of reach may never end, and its connection may stay."""
+        deadline = float("inf")
+        while left := [seat for seat in self.seats if not seat.is_over]:
+            if self.has_result(left):
+                deadline = min(deadline, time.monotonic() + LEFT_WITHIN_S)
+            if time.monotonic() > deadline:
+                names = ", ".join(seat.name for seat in left)
+                print(f"ssh: not ended {LEFT_WITHIN_S:.0f} s after the run: {names}", file=sys.stderr, flush=True)
+                return left
+            self.changed.wait(1.0)
+        return []
+
+    def has_result(self, left: list[Seat]) -> bool:
+        """Whether the rank that writes the result has ended well. It is the lowest that is not lost."""
+        ended = [seat for seat in self.seats if seat.is_over and seat.status == 0]
+        return any(seat.has_written or all(seat.rank < other.rank for other in left) for seat in ended)
 
     def is_under_way(self) -> bool:
         return bool(self.fault) or all(seat.has_begun for seat in self.seats)
@@ -146,6 +168,7 @@ class Launch:
             sys.stdout.buffer.write(data)
             sys.stdout.buffer.flush()
         elif kind == ssh_rank.FILE and name in self.files:
+            seat.has_written = True
             with open(self.files[name], "ab" if rank else "wb") as written:
                 written.write(data)
         else:

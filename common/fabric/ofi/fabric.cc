@@ -21,7 +21,7 @@
 #include "common/fabric/ofi/provider.h"
 #include "common/fabric/ofi/worker.h"
 #include "common/fabric/processes/clock.h"
-#include "common/fabric/processes/laggards.h"
+#include "common/fabric/realtime/laggards.h"
 #include "common/fabric/realtime/regions.h"
 #include "common/fabric/realtime/worker_pool.h"
 
@@ -293,13 +293,23 @@ Result<> OfiFabric::connect_responders(Nanos within) {
     const auto workers = pool_.workers(static_cast<NodeId>(node));
     if (workers.empty()) continue;
     OfiWorker& first = worker_at(workers.front());
+    std::vector<NodeId> greeted;
     for (std::uint32_t peer = node + 1; peer < config_.nodes; ++peer) {
       const fi_addr_t to = shared_.peers[peer].responder;
-      if (to != FI_ADDR_UNSPEC && !shared_.is_lost(static_cast<NodeId>(peer))) first.greet(to);
+      if (to == FI_ADDR_UNSPEC || shared_.is_lost(static_cast<NodeId>(peer))) continue;
+      first.greet(to);
+      greeted.push_back(static_cast<NodeId>(peer));
     }
     while (!first.has_greeted()) {
-      if (shared_.now() > deadline)
-        return fail(ErrorCode::timed_out, fmt::format("ofi: node {} cannot connect to its peers", node));
+      for (const NodeId peer : greeted) {
+        if (shared_.is_lost(peer))
+          return fail(ErrorCode::unavailable,
+                      fmt::format("ofi: node {} is lost, before it was connected", peer));
+      }
+      if (shared_.now() > deadline) {
+        return fail(ErrorCode::timed_out,
+                    fmt::format("ofi: node {} cannot connect to node {}", node, fmt::join(greeted, ", ")));
+      }
       std::this_thread::sleep_for(std::chrono::microseconds(50));
     }
   }
@@ -329,12 +339,16 @@ Result<std::vector<std::string>> OfiFabric::gather(const std::string& mine, Nano
 // ---- Runs of the load ----------------------------------------------------------------------------
 
 void OfiFabric::await_clients() {
+  realtime::Laggards laggards(shared_.now(), config_.laggards_most, config_.run_most);
   if (config_.control == nullptr) {
-    pool_.await_own_clients();
+    while (!shared_.stopping.load() && !pool_.await_own_clients(run_look)) {
+      if (!laggards.is_over(shared_.now(), false)) continue;
+      late_ = pool_.nodes_of_running_clients();
+      return;
+    }
     return;
   }
   cluster::Control& control = *config_.control;
-  processes::Laggards laggards(shared_.now(), config_.laggards_most);
   bool has_told = false;
   while (!shared_.stopping.load()) {
     const bool have_ended = pool_.await_own_clients(has_told ? 0 : run_look);
@@ -346,7 +360,7 @@ void OfiFabric::await_clients() {
     std::vector<std::uint32_t> running = ended_.running(control, runs_);
     if (have_ended && running.empty()) return;
     if (laggards.is_over(shared_.now(), have_ended || running.empty())) {
-      if (!have_ended) running.push_back(rank());
+      for (const std::uint32_t node : pool_.nodes_of_running_clients()) running.push_back(node);
       late_ = std::move(running);
       return;
     }
@@ -361,11 +375,13 @@ Result<RunEnd> OfiFabric::run() {
   // threads of their own.
   const bool shares_cores = shared_.capabilities.target_cpu || provider_->name() == "sockets" ||
                             pool_.started() > realtime::usable_cores();
-  const RunEnd end = pool_.run(shares_cores, [this] { await_clients(); });
+  const RunEnd end = pool_.run_bounded("ofi", shares_cores, config_.ended_most, [this] { await_clients(); });
   if (late_.empty()) return end;
-  return fail(ErrorCode::timed_out,
-              fmt::format("ofi: the clients of node {} have not ended, long after those of the others",
-                          fmt::join(late_, ", ")));
+  std::vector<std::uint32_t> lost;
+  for (std::uint32_t node = 0; node < config_.nodes; ++node) {
+    if (shared_.is_lost(static_cast<NodeId>(node))) lost.push_back(node);
+  }
+  return fail(ErrorCode::timed_out, realtime::late_text("ofi", late_, lost, config_.control == nullptr));
 }
 
 FabricReport OfiFabric::report() const {

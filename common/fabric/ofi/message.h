@@ -25,6 +25,9 @@ struct Context {
   enum class Kind : std::uint8_t { request, outgoing, incoming };
   fi_context2 reserved{};  // memory that the provider uses until the operation ends
   Kind kind = Kind::request;
+  // true: the fabric has given up the operation, whose target is lost; if the provider ends it after all,
+  // nothing but this object is told
+  bool is_abandoned = false;
 };
 
 struct MessageHeader {

@@ -39,6 +39,11 @@ struct OfiConfig {
   // laggards_most ns, or for as long again as the clients that have ended took, whichever is longer. Then
   // run() fails with timed_out and names the nodes that are late.
   Nanos laggards_most = 120'000'000'000;
+  // the longest that a run may take in ns, with the same failure; 0: no limit
+  Nanos run_most = 0;
+  // If workers have not ended so many ns after the clients have, or were given up, the process ends with one
+  // line that names them.
+  Nanos ended_most = 20'000'000'000;
 };
 
 // Opens the provider and makes the fabric. The error names the provider and what it lacks.

@@ -107,7 +107,7 @@ Slot* OfiWorker::take_slot() {
 
 void OfiWorker::free_slot(Slot* slot) {
   ++slot->generation;  // an answer that arrives late no longer matches the slot's cookie
-  free_slots_.push_back(slot);
+  if (!slot->is_abandoned) free_slots_.push_back(slot);
 }
 
 MessageBuffer* OfiWorker::take_buffer() {
@@ -119,6 +119,11 @@ MessageBuffer* OfiWorker::take_buffer() {
   MessageBuffer* buffer = free_buffers_.back();
   free_buffers_.pop_back();
   return buffer;
+}
+
+void OfiWorker::free_buffer(MessageBuffer* buffer) {
+  buffer->owner = nullptr;
+  free_buffers_.push_back(buffer);
 }
 
 Lane& OfiWorker::lane_of(const WorkRequest& request) {
@@ -326,7 +331,7 @@ bool OfiWorker::start_message(Slot& slot) {
                       buffer->description, shared_->peers[request.peer].workers[request.peer_worker],
                       static_cast<Context*>(buffer));
     if (!note_start(slot, code)) {
-      free_buffers_.push_back(buffer);
+      free_buffer(buffer);
       return slot.state == Slot::State::done;
     }
     slot.sent += buffer->header.bytes;
@@ -355,7 +360,7 @@ bool OfiWorker::announce(Slot& slot) {
       fi_send(endpoint_.get(), &buffer->header, sizeof(MessageHeader), buffer->description,
               shared_->peers[request.peer].workers[request.peer_worker], static_cast<Context*>(buffer));
   if (!note_start(slot, code)) {
-    free_buffers_.push_back(buffer);
+    free_buffer(buffer);
     return slot.state == Slot::State::done;
   }
   slot.is_announcing = false;

@@ -15,6 +15,8 @@ namespace loch::fabric::ofi {
 namespace {
 
 constexpr std::uint32_t grh_bytes = 40;  // unused bytes at the start of a UD receive buffer
+// ns for which the provider may end the operations whose target is lost
+constexpr Nanos lost_patience = 1'000'000'000;
 // ns after which a message on RC that finds no RECV is refused
 constexpr Nanos receiver_patience = 1'000'000'000;
 constexpr std::size_t stalled_most = 4096;
@@ -146,7 +148,7 @@ bool OfiWorker::drain() {
       receive(buffer);
     } else {
       --in_flight_;
-      ended_.push_back({context, false, WcStatus::success});
+      if (!was_abandoned(*context)) ended_.push_back({context, false, WcStatus::success});
     }
   }
   return count != 0;
@@ -164,7 +166,7 @@ bool OfiWorker::drain_error() {
   }
   --in_flight_;
   // The request may have been executed before the provider gave up.
-  ended_.push_back({context, false, WcStatus::retry_exceeded});
+  if (!was_abandoned(*context)) ended_.push_back({context, false, WcStatus::retry_exceeded});
   return true;
 }
 
@@ -206,7 +208,7 @@ void OfiWorker::take_ended() {
     if (each.context->kind == Context::Kind::outgoing) {
       auto* buffer = static_cast<MessageBuffer*>(each.context);
       if (buffer->owner != nullptr) finish_message(*buffer->owner, each.status);
-      free_buffers_.push_back(buffer);
+      free_buffer(buffer);
       continue;
     }
     Slot& slot = *static_cast<Slot*>(each.context);
@@ -222,7 +224,8 @@ void OfiWorker::take_ended() {
 // Ends SENDs and WRITEs with immediate on RC whose receiver is lost or has not answered in time.
 void OfiWorker::give_up_on_silent_peers() {
   const Nanos at = shared_->now();
-  for (const Link& link : links_) {
+  for (Link& link : links_) {
+    if (!link.lanes.empty() && shared_->is_lost(link.lanes.front()->peer)) give_up_on_lost_peer(link, at);
     for (const auto& lane : link.lanes) {
       for (Slot* slot = lane->first; slot != nullptr; slot = slot->next) {
         if (slot->awaits_answer && (at > slot->deadline || shared_->is_lost(lane->peer)))
@@ -230,6 +233,64 @@ void OfiWorker::give_up_on_silent_peers() {
       }
     }
   }
+}
+
+// Ends the requests to a lost peer of which the provider still has operations a while after the loss. It may
+// never end them by itself: ofi_rxm 1.17 keeps an atomic whose answer was under way when the connection
+// broke.
+void OfiWorker::give_up_on_lost_peer(Link& link, Nanos at) {
+  if (link.lost_at == 0) link.lost_at = at;
+  if (at - link.lost_at < lost_patience) return;
+  for (const auto& lane : link.lanes) {
+    for (Slot* slot = lane->first; slot != nullptr; slot = slot->next) {
+      if (slot->pending != 0) abandon(*slot);
+    }
+  }
+}
+
+// Ends a request whose operations the provider does not end. The provider may use the request's slot and
+// message buffers as long as it has these operations, so that they are not used again before it ends them.
+// Abandoned operations do not count against the limit of operations in flight.
+void OfiWorker::abandon(Slot& slot) {
+  const std::uint32_t messages = abandon_messages(slot);
+  LOCH_CHECK(messages <= slot.pending, "{}: more messages than operations", spec().name);
+  const bool has_one_sided = slot.pending != messages;
+  limit_ += slot.pending;
+  slot.pending = 0;
+  slot.is_abandoned = has_one_sided;
+  if (has_one_sided) --(slot.request->verb == Verb::write ? slot.lane->writes : slot.lane->fetches);
+  counters_.errors.fetch_add(1, std::memory_order_relaxed);
+  if (slot.state == Slot::State::done) {
+    list(*slot.lane);
+  } else {
+    end(slot, slot.lane->transport == Transport::rc ? WcStatus::retry_exceeded : WcStatus::success);
+  }
+}
+
+// Takes a request's messages from it that the provider has not sent yet; returns their number.
+std::uint32_t OfiWorker::abandon_messages(const Slot& slot) {
+  std::uint32_t count = 0;
+  for (const auto& block : buffer_blocks_) {
+    for (MessageBuffer& buffer : block->items) {
+      if (buffer.kind != Context::Kind::outgoing || buffer.owner != &slot || buffer.is_abandoned) continue;
+      buffer.is_abandoned = true;
+      ++count;
+    }
+  }
+  return count;
+}
+
+// Whether the operation that has ended had been abandoned; its memory can then be used again.
+bool OfiWorker::was_abandoned(Context& context) {
+  if (!context.is_abandoned) return false;
+  context.is_abandoned = false;
+  --limit_;
+  if (context.kind == Context::Kind::outgoing) {
+    free_buffer(static_cast<MessageBuffer*>(&context));
+  } else {
+    free_slots_.push_back(static_cast<Slot*>(&context));
+  }
+  return true;
 }
 
 void OfiWorker::visit_lanes() {
@@ -262,7 +323,7 @@ bool OfiWorker::poll_device() {
     if (!waiting_answers_.empty()) moved |= retry_answers();
     if (!stalled_.empty()) moved |= retry_stalled();
     if (!unposted_buffers_.empty()) post_put_off();
-    if (unanswered_ != 0 && ++turns_since_look_ >= turns_per_look) {
+    if ((unanswered_ | in_flight_) != 0 && ++turns_since_look_ >= turns_per_look) {
       turns_since_look_ = 0;
       give_up_on_silent_peers();
     }
@@ -457,7 +518,7 @@ bool OfiWorker::retry_answers() {
     if (code == 0) {
       ++in_flight_;
     } else {
-      free_buffers_.push_back(buffer);
+      free_buffer(buffer);
       counters_.errors.fetch_add(1, std::memory_order_relaxed);
     }
   }
@@ -477,7 +538,7 @@ bool OfiWorker::retry_stalled() {
       if (at < buffer->deadline) break;
     }
     conclude(buffer->header, delivery);
-    free_buffers_.push_back(stalled_.pop());
+    free_buffer(stalled_.pop());
     moved = true;
   }
   return moved;

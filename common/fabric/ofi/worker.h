@@ -128,6 +128,7 @@ class OfiWorker final : public realtime::RealtimeWorker {
     std::vector<std::unique_ptr<Lane>> lanes;
     std::uint32_t failed = 0;  // number of the peer's RC lanes (request queues) that have failed
     std::uint32_t epoch = 1;
+    Nanos lost_at = 0;  // when the worker noticed that the peer is lost; 0: it is not
   };
   template <typename T, std::size_t N>
   struct Block {
@@ -194,6 +195,10 @@ class OfiWorker final : public realtime::RealtimeWorker {
   void finish_message(Slot& slot, WcStatus status);
   void visit_lanes();
   void give_up_on_silent_peers();
+  void give_up_on_lost_peer(Link& link, Nanos at);
+  void abandon(Slot& slot);
+  [[nodiscard]] std::uint32_t abandon_messages(const Slot& slot);
+  [[nodiscard]] bool was_abandoned(Context& context);
   void receive(MessageBuffer* buffer);
   void receive_answer(const MessageHeader& header);
   // Handles a piece of a SEND or the immediate of a WRITE. Returns false if the message waits in the buffer
@@ -210,6 +215,7 @@ class OfiWorker final : public realtime::RealtimeWorker {
   void post_buffer(MessageBuffer* buffer);
   void post_put_off();
   [[nodiscard]] MessageBuffer* take_buffer();
+  void free_buffer(MessageBuffer* buffer);
   template <typename T, std::size_t N>
   [[nodiscard]] Block<T, N>& add_block(std::vector<std::unique_ptr<Block<T, N>>>& blocks);
 

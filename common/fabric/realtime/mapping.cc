@@ -1,4 +1,4 @@
-// Maps zeroed memory, in huge pages where the kernel has them, and unmaps it.
+// Maps zeroed memory, in huge pages where the kernel has them, copies its pages after a fork, and unmaps it.
 #include "common/fabric/realtime/mapping.h"
 
 #include <fmt/format.h>
@@ -7,11 +7,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <climits>
 #include <cstring>
+#include <thread>
 #include <utility>
+#include <vector>
 
 namespace loch::fabric::realtime {
 namespace {
@@ -19,6 +23,45 @@ namespace {
 constexpr std::size_t huge_page = 2 << 20;
 constexpr int rights = PROT_READ | PROT_WRITE;
 constexpr int kind = MAP_PRIVATE | MAP_ANONYMOUS;
+
+Error no_memory(std::size_t bytes) {
+  return {ErrorCode::exhausted, fmt::format("no memory of {} bytes: {}", bytes, std::strerror(errno))};
+}
+
+std::size_t within_huge_page(const std::byte* at) { return reinterpret_cast<std::uintptr_t>(at) % huge_page; }
+
+// Zeroed memory, in a larger mapping, that begins as far behind the start of a huge page as `like` does: the
+// kernel can then move its huge pages to `like` as a whole.
+struct Room {
+  Mapping whole;
+  std::byte* begin = nullptr;
+};
+Result<Room> room_like(const std::byte* like, std::size_t bytes) {
+  LOCH_ASSIGN(Mapping whole, zeroed_memory(bytes + huge_page));
+  const std::size_t shift = (within_huge_page(like) + huge_page - within_huge_page(whole.data())) % huge_page;
+  std::byte* const begin = whole.data() + shift;
+  return Room{std::move(whole), begin};
+}
+
+// Copies by all cores, a huge page at a time.
+void copy_filled(std::byte* to, const std::byte* from, std::size_t bytes) {
+  const std::size_t pieces = (bytes + huge_page - 1) / huge_page;
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < pieces; i = next++) {
+      const std::size_t at = i * huge_page, length = std::min(huge_page, bytes - at);
+      const std::byte* const first = from + at;
+      // All bytes are 0 if the first one is, and each equals the one behind it.
+      const bool is_zero = first[0] == std::byte{0} && std::memcmp(first, first + 1, length - 1) == 0;
+      if (!is_zero) std::memcpy(to + at, first, length);
+    }
+  };
+  const std::size_t threads =
+      std::min<std::size_t>(pieces, std::max(1U, std::thread::hardware_concurrency()));
+  std::vector<std::jthread> others;
+  for (std::size_t i = 1; i < threads; ++i) others.emplace_back(work);
+  work();
+}
 
 }  // namespace
 
@@ -48,11 +91,20 @@ bool prefer_numa_node(const Mapping& mapping, std::uint32_t numa_node) {
 
 Result<Mapping> zeroed_memory(std::size_t bytes) {
   void* memory = mmap(nullptr, bytes, rights, kind, -1, 0);
-  if (memory == MAP_FAILED) {
-    return fail(ErrorCode::exhausted, fmt::format("no memory of {} bytes: {}", bytes, std::strerror(errno)));
-  }
+  if (memory == MAP_FAILED) return std::unexpected(no_memory(bytes));
   (void)madvise(memory, bytes, MADV_HUGEPAGE);
   return Mapping(static_cast<std::byte*>(memory), bytes);
+}
+
+Result<> own_pages(const Mapping& mapping, std::optional<std::uint32_t> numa_node) {
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  const std::size_t bytes = (mapping.bytes() + page - 1) / page * page;
+  LOCH_ASSIGN(Room room, room_like(mapping.data(), bytes));
+  if (numa_node) (void)prefer_numa_node(room.whole, *numa_node);
+  copy_filled(room.begin, mapping.data(), mapping.bytes());
+  if (mremap(room.begin, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, mapping.data()) == MAP_FAILED)
+    return std::unexpected(no_memory(bytes));
+  return {};
 }
 
 std::optional<Mapping> huge_memory(std::size_t bytes) {

@@ -29,6 +29,13 @@ class Mapping {
 // Pages for which that node has no room come from another. Returns false if the kernel refuses.
 [[nodiscard]] bool prefer_numa_node(const Mapping& mapping, std::uint32_t numa_node);
 
+// To be called in a forked process, which shares its pages with its parent until one of the two writes. Gives
+// it pages of its own with the same bytes at the same addresses, huge pages where the kernel has them, as if
+// it had filled the memory itself; otherwise each page would be copied at its first write, in the middle of a
+// measurement. Pages that are all 0 stay untouched. Uses all cores. `numa_node` as for prefer_numa_node().
+// Error: exhausted.
+[[nodiscard]] Result<> own_pages(const Mapping& mapping, std::optional<std::uint32_t> numa_node);
+
 // Zeroed memory in ordinary pages, which the kernel may replace by huge pages. Error: exhausted.
 [[nodiscard]] Result<Mapping> zeroed_memory(std::size_t bytes);
 // Zeroed memory in reserved huge pages (a whole number of them). nullopt: too few are free, or the memory

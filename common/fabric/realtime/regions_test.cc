@@ -2,9 +2,15 @@
 #include "common/fabric/realtime/regions.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <string>
+#include <vector>
 
 #include "common/fabric/realtime/mapping.h"
 
@@ -85,6 +91,43 @@ TEST(Memory, OfLessThanHalfAHugePageIsNotHuge) {
   EXPECT_FALSE(huge_memory((1 << 20) - 1).has_value());
   const std::optional<Mapping> huge = huge_memory((2 << 20) + 1);
   if (huge) EXPECT_EQ(huge->bytes(), 4u << 20);
+}
+
+std::uint64_t faults() {
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  return static_cast<std::uint64_t>(used.ru_minflt);
+}
+
+// Status of a forked process: 0, or which of its expectations failed.
+int check_own_pages(const Mapping& mapping, const std::vector<std::byte>& expected, std::byte* other) {
+  if (!own_pages(mapping, std::nullopt)) return 1;
+  if (std::memcmp(mapping.data(), expected.data(), expected.size()) != 0) return 2;
+  const std::uint64_t before = faults();
+  for (std::size_t at = 0; at < mapping.bytes(); at += 4096) mapping.data()[at] = std::byte{7};
+  const std::uint64_t own = faults() - before;
+  for (std::size_t at = 0; at < mapping.bytes(); at += 4096) other[at] = std::byte{7};
+  const std::uint64_t shared = faults() - before - own;
+  // The kernel copies the pages of the memory that was not made this process's own.
+  return own * 4 < shared ? 0 : 3;
+}
+
+// After a fork the child has pages of its own at the same addresses, and its stores do not reach its parent.
+TEST(Memory, OfAForkedProcessBecomesItsOwn) {
+  constexpr std::size_t bytes = (5 << 20) + 12'288;
+  Mapping first = zeroed_memory(bytes).value(), second = zeroed_memory(bytes).value();
+  for (const Mapping* each : {&first, &second}) {
+    (void)madvise(each->data(), bytes, MADV_NOHUGEPAGE);
+    for (std::size_t at = 0; at < bytes; ++at) each->data()[at] = static_cast<std::byte>(1 + at % 251);
+  }
+  const std::vector<std::byte> expected(first.data(), first.data() + bytes);
+  const pid_t child = fork();
+  if (child == 0) _exit(check_own_pages(first, expected, second.data()));
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_EQ(std::memcmp(first.data(), expected.data(), bytes), 0);
 }
 
 }  // namespace

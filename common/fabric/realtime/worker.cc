@@ -140,8 +140,11 @@ void RealtimeWorker::begin_watch(WatchWait* wait) {
   }
 }
 
+// Where coroutines run in several rounds between two polls, a message that has arrived is received at once.
 void RealtimeWorker::begin_receive(ReceiveWait* wait) {
-  append(receivers_[static_cast<std::size_t>(wait->transport)], wait);
+  ReceiveWait*& list = receivers_[static_cast<std::size_t>(wait->transport)];
+  append(list, wait);
+  if (rounds_a_turn_ > 1) static_cast<void>(poll_arrivals(wait->transport, list));
 }
 
 void RealtimeWorker::begin_reconnect(ReconnectWait* wait) { append(reconnects_, wait); }
@@ -151,14 +154,21 @@ void RealtimeWorker::begin_reconnect(ReconnectWait* wait) { append(reconnects_, 
 [[gnu::always_inline]] inline bool RealtimeWorker::find_ready(WatchWait& wait) {
   if (wait.set.count == 0) {
     const WatchWord& word = wait.word;
-    const bool equal = (load_word(word.region->at(word.offset)) & word.mask) == word.value;
+    const std::byte* const at = word.region->at(word.offset);
+    const bool equal = (load_word(at) & word.mask) == word.value;
     if (equal != word.until_equal) return false;
+    // A message ends with its watched word, so that its other bytes are fetched while earlier ones are
+    // handled.
+    constexpr std::ptrdiff_t line = 64;
+    __builtin_prefetch(at - line);
     wait.result = {WatchOutcome::ready, 0};
     return true;
   }
   const WatchSet& set = wait.set;
   const std::uint32_t start = wait.start < set.count ? wait.start : wait.start % set.count;
-  const std::uint64_t word = load_word(set.region->at(set.offset) + std::uint64_t{start} * set.stride);
+  const std::byte* const at = set.region->at(set.offset) + std::uint64_t{start} * set.stride;
+  const std::uint64_t word = load_word(at);
+  __builtin_prefetch(at + set.stride);  // the word that is looked at next in a busy server
   const bool is_known = set.known != nullptr && (word == set.known[start] || word == 0);
   if (!is_known && set.ready(set.context, start, word)) {
     wait.result = {WatchOutcome::ready, start};
@@ -297,6 +307,10 @@ bool RealtimeWorker::turn() {
   }
   if (const std::size_t ready = run_queue_.size(); ready != 0) {
     resume(ready);
+    // No further round while sinks have to be told of completions, which only a poll does.
+    for (std::uint32_t rounds = 1; rounds < rounds_a_turn_ && !run_queue_.empty() && !owes_completions();
+         ++rounds)
+      resume(run_queue_.size());
     end_turn();
     moved = true;
   }

@@ -104,6 +104,10 @@ class RealtimeWorker : public Worker {
 
   // Resumes the first of the coroutines that wait for a message; its `result` already holds the message.
   void finish_receive(ReceiveWait*& waiters);
+  // Lets the coroutines that became ready meanwhile run up to `rounds` times before the next poll. For a
+  // fabric whose requests and messages are there at once: a coroutine that begins to wait then mostly becomes
+  // ready again without a poll.
+  void set_rounds_a_turn(std::uint32_t rounds) { rounds_a_turn_ = rounds; }
   // The fabric's time in ns when the polling loop last read the clock, which it does not do in every round.
   [[nodiscard]] Nanos recent_time() const { return time_; }
   void refresh_time() { time_ = now(); }
@@ -143,6 +147,7 @@ class RealtimeWorker : public Worker {
   std::uint32_t spinning_timers_ = 0;
   ReconnectWait* reconnects_ = nullptr;
   std::uint64_t turns_ = 0;
+  std::uint32_t rounds_a_turn_ = 1;
   std::uint32_t fruitless_turns_ = 0;
   Nanos time_ = 0;
   Nanos sleeps_until_ = 0;  // until this instant the worker sleeps rather than yields its core

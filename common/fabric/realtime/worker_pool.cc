@@ -2,6 +2,7 @@
 #include "common/fabric/realtime/worker_pool.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/prctl.h>
@@ -11,8 +12,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 
 #include "common/base/check.h"
+#include "common/fabric/realtime/last_resort.h"
 
 #if defined(LOCH_ASAN)
 #include <sanitizer/lsan_interface.h>
@@ -38,8 +41,9 @@ struct WorkerPool::Member {
   std::unique_ptr<coro::Task<void>> main;
   std::thread thread;
   std::atomic<bool> is_running = false;
-  std::atomic<Nanos> cpu_ended = 0;   // CPU time in ns of all runs that have ended
-  std::atomic<Nanos> wall_ended = 0;  // sum of the durations in ns of the runs that have ended
+  std::atomic<bool> has_ended = false;  // whether the main coroutine of the latest run has ended
+  std::atomic<Nanos> cpu_ended = 0;     // CPU time in ns of all runs that have ended
+  std::atomic<Nanos> wall_ended = 0;    // sum of the durations in ns of the runs that have ended
   std::atomic<Nanos> run_started = 0;
   // what cpu() and wall() returned (CPU time and wall-clock time in ns) when reset_counters was last called
   std::atomic<Nanos> cpu_reset = 0, wall_reset = 0;
@@ -139,6 +143,7 @@ void WorkerPool::thread_body(Member& local) {
   const Nanos cpu = read_clock(CLOCK_THREAD_CPUTIME_ID);
   const Nanos wall = read_clock(CLOCK_MONOTONIC) - local.run_started;
   local.is_running = false;
+  local.has_ended = true;
   local.cpu_ended += cpu;
   local.wall_ended += wall;
   if (spec.role != Role::client) return;
@@ -179,7 +184,9 @@ RunEnd WorkerPool::run(bool shares_cores, const std::function<void()>& await_cli
   clients_left_ = clients;
   pinned_ = 0;
   each([&](Member& member) {
-    if (member.main != nullptr) member.thread = std::thread([this, &member] { thread_body(member); });
+    if (member.main == nullptr) return;
+    member.has_ended = false;
+    member.thread = std::thread([this, &member] { thread_body(member); });
   });
   await_clients();
   const bool was_interrupted = shared_->interrupted.load();
@@ -187,6 +194,45 @@ RunEnd WorkerPool::run(bool shares_cores, const std::function<void()>& await_cli
   join();
   if (shared_->deadlocked.load()) return RunEnd::deadlock;
   return was_interrupted ? RunEnd::interrupted : RunEnd::finished;
+}
+
+std::vector<std::uint32_t> WorkerPool::nodes_of_running_clients() const {
+  std::vector<std::uint32_t> nodes;
+  each([&](const Member& member) {
+    const WorkerSpec& spec = member.worker->spec();
+    if (member.main == nullptr || member.has_ended || spec.role != Role::client) return;
+    if (nodes.empty() || nodes.back() != spec.node) nodes.push_back(spec.node);
+  });
+  return nodes;
+}
+
+// The workers that still run, such as "client 0 of node 1, server 0 of node 2".
+std::string WorkerPool::running() const {
+  std::vector<std::string> names;
+  each([&](const Member& member) {
+    const WorkerSpec& spec = member.worker->spec();
+    if (member.is_running) names.push_back(fmt::format("{} of node {}", spec.name, spec.node));
+  });
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+RunEnd WorkerPool::run_bounded(std::string_view fabric, bool shares_cores, Nanos ended_most,
+                               const std::function<void()>& await_clients) {
+  constexpr Nanos interrupted_most = 3'000'000'000;
+  constexpr int status_interrupted = 130;
+  std::optional<LastResort> last_resort;
+  return run(shares_cores, [&] {
+    await_clients();
+    const bool is_interrupted = shared_->interrupted.load();
+    last_resort.emplace(is_interrupted ? interrupted_most : ended_most, [=, this] {
+      return is_interrupted ? LastResort::End{fmt::format("{}: interrupted; ended with the process: {}",
+                                                          fabric, running()),
+                                              status_interrupted}
+                            : LastResort::End{fmt::format("{}: not ended {} after the end of the run: {}",
+                                                          fabric, format_duration(ended_most), running()),
+                                              1};
+    });
+  });
 }
 
 void WorkerPool::reset_counters() {

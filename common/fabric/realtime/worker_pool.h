@@ -7,6 +7,8 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -39,6 +41,12 @@ class WorkerPool {
   // processes have ended; then servers are told to stop, and all threads are joined. `shares_cores`: workers
   // whose polling finds nothing yield their cores.
   [[nodiscard]] RunEnd run(bool shares_cores, const std::function<void()>& await_clients);
+  // Like run(), but if workers have not ended `ended_most` ns after `await_clients` returned (3 s after an
+  // interrupt), the process ends with one line that names them and the fabric.
+  [[nodiscard]] RunEnd run_bounded(std::string_view fabric, bool shares_cores, Nanos ended_most,
+                                   const std::function<void()>& await_clients);
+  // The nodes, in ascending order, of this process's clients whose main coroutines have not ended.
+  [[nodiscard]] std::vector<std::uint32_t> nodes_of_running_clients() const;
   // Number of this process's clients whose main coroutines have not ended.
   [[nodiscard]] std::uint32_t clients_left() const { return clients_left_; }
   // For run() of a fabric whose clients all belong to this process: returns true when the main coroutines of
@@ -56,6 +64,7 @@ class WorkerPool {
  private:
   struct Member;
   void thread_body(Member& member);
+  [[nodiscard]] std::string running() const;
   void join();
   template <typename Visit>
   void each(Visit visit) const {

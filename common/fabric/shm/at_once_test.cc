@@ -1,6 +1,8 @@
 // Tests what shm executes before it returns to the caller, and what it leaves to be posted.
 #include <gtest/gtest.h>
 
+#include <atomic>
+
 #include "common/coro/scope.h"
 #include "common/fabric/count/count.h"
 #include "common/fabric/decorator.h"
@@ -29,6 +31,7 @@ struct Pair {
   Region* memory[2];
   Worker* worker[2];
   RemoteRegion remote;
+  std::atomic<bool> is_listening = false;
 };
 
 // A sink that counts completions.
@@ -108,6 +111,93 @@ TEST(ShmAtOnce, OneAwaitedReadInSeventeenQueuesUp) {
   ASSERT_TRUE(pair.fabric->run().has_value());
   EXPECT_GE(turns, reads / 17);
   EXPECT_LT(turns, reads / 8);
+}
+
+// Stores a word that another coroutine of the worker watches, and counts how often the worker resumes this
+// coroutine until the other one has seen it.
+coro::Task<void> await_word(Pair* pair, bool* has_seen) {
+  const WatchWord word{.region = pair->memory[0], .offset = 256, .value = 1, .until_equal = true};
+  const WatchOutcome seen = co_await pair->worker[0]->watch(word);
+  EXPECT_EQ(seen, WatchOutcome::ready);
+  *has_seen = true;
+}
+
+coro::Task<void> yield_until_seen(Pair* pair, std::uint32_t* rounds) {
+  coro::Scope scope(pair->worker[0]->run_queue());
+  bool has_seen = false;
+  scope.spawn(await_word(pair, &has_seen));
+  co_await pair->worker[0]->run_queue().yield();
+  store_word_release(pair->memory[0]->at(256), 1);
+  for (; !has_seen; ++*rounds) co_await pair->worker[0]->run_queue().yield();
+  co_await scope.join();
+}
+
+// Coroutines that are always ready do not keep the worker from polling.
+TEST(ShmRounds, EndAfterSixteenAtMost) {
+  Pair pair;
+  std::uint32_t rounds = 0;
+  pair.fabric->start(*pair.worker[0], yield_until_seen(&pair, &rounds));
+  ASSERT_TRUE(pair.fabric->run().has_value());
+  EXPECT_LE(rounds, 17u);
+}
+
+constexpr std::uint32_t messages = 12;
+
+coro::Task<void> send_all(Pair* pair) {
+  Worker& worker = *pair->worker[0];
+  for (std::uint32_t i = 0; i < messages; ++i) {
+    WorkRequest message;
+    message.verb = Verb::send;
+    message.transport = Transport::ud;
+    message.peer = 1;
+    message.length = 8;
+    message.local = {pair->memory[0], 0};
+    const Completion done = co_await worker.execute(message);
+    EXPECT_TRUE(done.ok());
+  }
+  store_word_release(pair->memory[0]->at(128), 1);
+  const Completion told = co_await worker.write(pair->remote, 64, {pair->memory[0], 128}, 8);
+  EXPECT_TRUE(told.ok());
+}
+
+coro::Task<void> count_rounds(Pair* pair, const bool* has_ended, std::uint32_t* rounds) {
+  for (; !*has_ended; ++*rounds) co_await pair->worker[1]->run_queue().yield();
+}
+
+coro::Task<void> receive_all(Pair* pair, std::uint32_t* rounds) {
+  Worker& worker = *pair->worker[1];
+  for (std::uint32_t i = 0; i < messages; ++i)
+    worker.post_recv(Transport::ud, {pair->memory[1], 512 + 64 * i}, 64, i);
+  pair->is_listening = true;
+  const WatchWord word{.region = pair->memory[1], .offset = 64, .value = 1, .until_equal = true};
+  const WatchOutcome seen = co_await worker.watch(word);
+  EXPECT_EQ(seen, WatchOutcome::ready);
+  bool has_ended = false;
+  coro::Scope scope(worker.run_queue());
+  scope.spawn(count_rounds(pair, &has_ended, rounds));
+  for (std::uint32_t i = 0; i < messages; ++i) {
+    const Received message = co_await worker.receive(Transport::ud);
+    EXPECT_EQ(message.outcome, Received::Outcome::message);
+    EXPECT_EQ(message.user, i);
+  }
+  has_ended = true;
+  co_await scope.join();
+}
+
+coro::Task<void> send_when_listening(Pair* pair) {
+  while (!pair->is_listening) co_await pair->worker[0]->sleep_until(pair->worker[0]->now() + 10'000);
+  co_await send_all(pair);
+}
+
+// A message that has arrived is received without a poll, which comes once in 16 rounds while others are
+// ready.
+TEST(ShmRounds, ReceiveWhatHasArrivedWithoutAPoll) {
+  Pair pair;
+  std::uint32_t rounds = 0;
+  pair.fabric->start(*pair.worker[0], send_when_listening(&pair));
+  pair.fabric->start(*pair.worker[1], receive_all(&pair, &rounds));
+  ASSERT_TRUE(pair.fabric->run().has_value());
+  EXPECT_LE(rounds, 3 * messages);
 }
 
 // A decorator sees every request: none passes it by because it is executed at once.

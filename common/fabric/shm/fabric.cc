@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/process_memory.h"
+#include "common/fabric/realtime/laggards.h"
 #include "common/fabric/realtime/regions.h"
 #include "common/fabric/realtime/worker_pool.h"
 #include "common/fabric/shm/job.h"
@@ -19,6 +21,7 @@ namespace {
 
 constexpr Nanos join_patience = 30'000'000'000;
 constexpr Nanos run_poll = 500'000;
+constexpr Nanos run_look = 100'000'000;
 constexpr Nanos dead_look = 50'000'000;
 
 std::unique_ptr<ShmRegion> region_of(NodeId node, std::uint32_t id, const RegionEntry& entry,
@@ -37,8 +40,9 @@ class ShmFabric final : public Fabric {
     Capabilities& can = shared_.capabilities;
     can.fabric = "shm";
     can.device = config.ranks > 1 ? "processes" : "threads";
-    // Atomics of shm are atomic with respect to CPU accesses too. The weaker scope is reported, so that
-    // protocols do not rely on more than a NIC guarantees.
+    // Atomics of shm are atomic with respect to CPU accesses too, and on x86 a WRITE's bytes appear in
+    // address order. The weaker scope and no order are reported, so that protocols do not rely on more than a
+    // NIC guarantees.
     can.atomic_scope = AtomicScope::nic;
     can.max_inline_bytes = ShmWorker::max_inline_bytes;
     shared_.nodes.resize(config.nodes);
@@ -93,8 +97,15 @@ class ShmFabric final : public Fabric {
   void reset_counters() override { pool_.reset_counters(); }
   [[nodiscard]] FabricReport report() const override;
 
+  [[nodiscard]] bool is_of_one_process() const { return job_ == nullptr; }
+  [[nodiscard]] double region_bytes() const { return region_bytes_; }
+  [[nodiscard]] Result<> own_memory() const;
+
  private:
   [[nodiscard]] realtime::Stage stage_of(NodeId node) const { return {is_local(node), is_exchanged_}; }
+  [[nodiscard]] std::optional<std::uint32_t> numa_node_of(NodeId node) const {
+    return node < config_.numa_nodes.size() ? std::optional(config_.numa_nodes[node]) : std::nullopt;
+  }
   [[nodiscard]] Result<> map_remote_node(NodeId node);
   void publish_local_nodes();
   void connect_workers();
@@ -111,6 +122,7 @@ class ShmFabric final : public Fabric {
   std::vector<Mapping> remote_areas_;
   bool is_exchanged_ = false;
   std::uint64_t runs_ = 0;
+  std::vector<std::uint32_t> late_;  // nodes whose clients had not ended when the run was given up
   double region_bytes_ = 0, bound_bytes_ = 0;
 };
 
@@ -137,7 +149,8 @@ Result<Region*> ShmFabric::register_region(NodeId node, const RegionSpec& spec) 
   }
   if (!memory) return realtime::refuse_region(node, spec, memory.error().code, memory.error().message);
   region_bytes_ += static_cast<double>(memory->bytes());
-  if (node < config_.numa_nodes.size() && realtime::prefer_numa_node(*memory, config_.numa_nodes[node]))
+  const auto numa_node = numa_node_of(node);
+  if (numa_node && realtime::prefer_numa_node(*memory, *numa_node))
     bound_bytes_ += static_cast<double>(memory->bytes());
   ShmRegion* region = regions_.add(region_of(node, id, entry, std::move(*memory)));
   for (Worker* worker : pool_.workers(node)) worker_at(worker).add_region(region);
@@ -237,8 +250,13 @@ std::uint32_t ShmFabric::running_workers() const {
 }
 
 void ShmFabric::await_clients() {
+  realtime::Laggards laggards(shared_.now(), config_.laggards_most, config_.run_most);
   if (job_ == nullptr) {
-    pool_.await_own_clients();
+    while (!shared_.stopping.load() && !pool_.await_own_clients(run_look)) {
+      if (!laggards.is_over(shared_.now(), false)) continue;
+      late_ = pool_.nodes_of_running_clients();
+      return;
+    }
     return;
   }
   // Checks for dead processes during the whole run, so that workers need not do it.
@@ -249,10 +267,15 @@ void ShmFabric::await_clients() {
     const Nanos now = shared_.now();
     const bool look = now >= next_look;
     if (look) next_look = now + dead_look;
-    const bool ended = job_->all_clients_ended(runs_, look);
-    if (pool_.clients_left() == 0) {
-      if (ended || shared_.stopping.load()) return;
-      if (!std::exchange(has_told, true)) job_->clients_ended(runs_);
+    std::vector<std::uint32_t> running = job_->ranks_running(runs_, look);
+    const bool have_ended = pool_.clients_left() == 0;
+    if ((have_ended && running.empty()) || shared_.stopping.load()) return;
+    if (have_ended && !std::exchange(has_told, true)) job_->clients_ended(runs_);
+    std::erase(running, config_.rank);
+    if (laggards.is_over(now, have_ended || running.empty())) {
+      if (!have_ended) running.push_back(config_.rank);
+      late_ = std::move(running);
+      return;
     }
     nanosleep(&interval, nullptr);
   }
@@ -261,7 +284,26 @@ void ShmFabric::await_clients() {
 Result<RunEnd> ShmFabric::run() {
   if (!is_exchanged_) return fail(ErrorCode::invalid_argument, "run: before the exchange");
   ++runs_;
-  return pool_.run(running_workers() > realtime::usable_cores(), [this] { await_clients(); });
+  const RunEnd end = pool_.run_bounded("shm", running_workers() > realtime::usable_cores(),
+                                       config_.ended_most, [this] { await_clients(); });
+  if (late_.empty()) return end;
+  std::vector<std::uint32_t> lost;
+  for (std::uint32_t node = 0; node < config_.nodes; ++node) {
+    if (shared_.is_lost(static_cast<NodeId>(node))) lost.push_back(node);
+  }
+  return fail(ErrorCode::timed_out, realtime::late_text("shm", late_, lost, job_ == nullptr));
+}
+
+Result<> ShmFabric::own_memory() const {
+  const auto needed = static_cast<std::uint64_t>(region_bytes_);
+  if (const std::uint64_t there = available_memory_bytes(); there != 0 && there < needed)
+    return fail(ErrorCode::exhausted, fmt::format("{} bytes needed, {} available", needed, there));
+  for (std::uint32_t node = 0; node < config_.nodes; ++node) {
+    for (const auto& region : regions_.of(static_cast<NodeId>(node)))
+      LOCH_TRY(realtime::own_pages(region->memory(), numa_node_of(static_cast<NodeId>(node))));
+    for (const Mapping& area : receive_memory_[node]) LOCH_TRY(realtime::own_pages(area, std::nullopt));
+  }
+  return {};
 }
 
 FabricReport ShmFabric::report() const {
@@ -280,6 +322,17 @@ FabricReport ShmFabric::report() const {
 }
 
 }  // namespace
+
+std::optional<std::uint64_t> region_bytes(const Fabric& fabric) {
+  const auto* own = dynamic_cast<const ShmFabric*>(&fabric);
+  if (own == nullptr || !own->is_of_one_process()) return std::nullopt;
+  return static_cast<std::uint64_t>(own->region_bytes());
+}
+
+Result<> own_memory(Fabric& fabric) {
+  LOCH_CHECK(region_bytes(fabric).has_value(), "the memory of another fabric");
+  return static_cast<const ShmFabric&>(fabric).own_memory();
+}
 
 Result<std::unique_ptr<Fabric>> make_shm(const ShmConfig& config) {
   const auto processes = config.ranks > 1 ? std::optional(config.ranks) : std::nullopt;

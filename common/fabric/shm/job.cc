@@ -400,13 +400,15 @@ Result<std::vector<std::string>> Job::gather(const std::string& text, Nanos with
   }
 }
 
-bool Job::all_clients_ended(std::uint64_t run, bool look) {
+std::vector<std::uint32_t> Job::ranks_running(std::uint64_t run, bool look) {
   if (look) look_for_dead();
+  std::vector<std::uint32_t> running;
   for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
     const RankSlot& slot = of(rank);
-    if (slot.runs_ended.load() < run && slot.is_lost.load() == 0 && slot.has_left.load() == 0) return false;
+    if (slot.runs_ended.load() < run && slot.is_lost.load() == 0 && slot.has_left.load() == 0)
+      running.push_back(rank);
   }
-  return true;
+  return running;
 }
 
 void mark_lost(const std::string& job, std::uint32_t rank) {

@@ -110,9 +110,9 @@ class Job {
   [[nodiscard]] Result<std::vector<std::string>> gather(const std::string& mine, Nanos within);
   // Announces that this rank's clients have ended run number `run`, counted from 1.
   void clients_ended(std::uint64_t run) { mine().runs_ended.store(run); }
-  // Whether the clients of every rank have ended run number `run`, except for ranks that have died or left
-  // the job. With `look`, it looks for dead processes first, which is slow.
-  [[nodiscard]] bool all_clients_ended(std::uint64_t run, bool look);
+  // The ranks whose clients have not ended run number `run`, without those that have died or left the job.
+  // With `look`, it looks for dead processes first, which is slow.
+  [[nodiscard]] std::vector<std::uint32_t> ranks_running(std::uint64_t run, bool look);
 
  private:
   Job(std::string name, std::uint32_t rank, Mapping control)

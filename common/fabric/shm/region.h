@@ -32,6 +32,7 @@ class ShmRegion final : public Region {
   // The first byte. The region stores all its bytes, which follow this one in memory.
   [[nodiscard]] std::byte* data() const { return memory_.data(); }
   [[nodiscard]] MappedRegion mapped() const { return {memory_.data(), bytes(), rkey_, rights_}; }
+  [[nodiscard]] const realtime::Mapping& memory() const { return memory_; }
   [[nodiscard]] RemoteRegion remote() const { return {node(), id(), rkey_, bytes()}; }
 
  private:

@@ -9,11 +9,14 @@
 // ("shm.yields") and sleeps ("shm.sleeps"), and says whether workers share cores ("shm.crowded").
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "common/base/result.h"
+#include "common/base/units.h"
 #include "common/fabric/fabric.h"
 
 namespace loch::fabric::shm {
@@ -35,9 +38,26 @@ struct ShmConfig {
   // counter by one function for all workers, if the kernel trusts it, else and in several processes workers
   // read CLOCK_MONOTONIC. false: each worker's time may be off by a microsecond (realtime/tsc_clock.h).
   bool exact_clock = true;
+  // After the clients of some process have ended, the clients of other processes may run for another
+  // laggards_most ns, or for as long again as the clients that have ended took, whichever is longer. Then
+  // run() fails with timed_out and names the nodes that are late.
+  Nanos laggards_most = 120'000'000'000;
+  // the longest that a run may take in ns, with the same failure; 0: no limit
+  Nanos run_most = 0;
+  // If workers have not ended so many ns after the clients have, or were given up, the process ends with one
+  // line that names them.
+  Nanos ended_most = 20'000'000'000;
 };
 
 [[nodiscard]] Result<std::unique_ptr<Fabric>> make_shm(const ShmConfig& config);
+
+// The memory in bytes of the regions of an shm fabric with one process; nullopt: another fabric.
+[[nodiscard]] std::optional<std::uint64_t> region_bytes(const Fabric& fabric);
+// To be called in a process that was forked after exchange() and before run(), on a fabric of which
+// region_bytes() is known: gives the process memory of its own, with the same bytes, so that neither side
+// sees the other's stores and none waits for the kernel to copy a page (realtime::own_pages). Error:
+// exhausted, if the machine has too little memory.
+[[nodiscard]] Result<> own_memory(Fabric& fabric);
 
 // To be called by the supervisor of a rank whose process was killed and reaped (cluster/supervise.h): marks
 // the rank's node as lost and removes the rank's shared-memory objects, and the job's control block if it was

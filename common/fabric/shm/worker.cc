@@ -13,7 +13,9 @@ ShmWorker::ShmWorker(const WorkerSpec& spec, std::uint64_t seed, Shared* shared,
       receive_{ReceiveQueue(&receive_area->ring[0]), ReceiveQueue(&receive_area->ring[1]),
                ReceiveQueue(&receive_area->ring[2])},
       doorbell_(receive_area->doorbell) {
+  constexpr std::uint32_t most_rounds = 16;
   set_executes_at_once();
+  set_rounds_a_turn(most_rounds);
 }
 
 void ShmWorker::connect() {
@@ -41,7 +43,7 @@ void ShmWorker::post_recv(Transport transport, LocalSlice buffer, std::uint32_t 
   LOCH_CHECK(
       ++posted_receives_[static_cast<std::size_t>(transport)] <= shared_->capabilities.recv_queue_depth,
       "more receives are posted than the queue is deep");
-  queue.post(buffer.region->id(), buffer.offset, length, user);
+  queue.post(buffer.region->id(), buffer.offset, length, user, buffer.data());
 }
 
 void ShmWorker::fill(Received& message, const ReceiveSlot& slot) const {

@@ -13,19 +13,20 @@
 
 namespace loch::fabric::sim {
 namespace {
-Result<> add(const std::string& name, CalibrationTable* table) {
-  LOCH_ASSIGN(const HardwareProfile profile, load_hardware(name));
+Result<> add(const std::string& name, const std::string& changes, CalibrationTable* table) {
+  LOCH_ASSIGN(HardwareProfile profile, load_hardware(name));
+  LOCH_TRY(change_constants(changes, profile));
   return add_calibration_rows(profile, table);
 }
 }  // namespace
 
-Result<CalibrationTable> calibrate(const std::string& hardware) {
+Result<CalibrationTable> calibrate(const std::string& hardware, const std::string& changes) {
   CalibrationTable table;
   if (hardware != "all") {
-    LOCH_TRY(add(hardware, &table));
+    LOCH_TRY(add(hardware, changes, &table));
     return table;
   }
-  for (const std::string& name : list_hardware()) LOCH_TRY(add(name, &table));
+  for (const std::string& name : list_hardware()) LOCH_TRY(add(name, changes, &table));
   return table;
 }
 
@@ -95,16 +96,23 @@ settings::Command calibrate_command(CalibrateFlags& flags) {
   using settings::shown;
   using settings::Type;
   return {.name = "calibrate",
-          .usage = {"[--hardware NAME|FILE|all] [--json FILE]", "--pcie",
+          .usage = {"[--hardware NAME|FILE|all] [--hardware-set KEY=VALUE,…] [--json FILE]", "--pcie",
+                    "--samples N [--seed S] [--hardware NAME|FILE] [--out FILE.csv]",
                     "--cpu [--hardware NAME] [--memory SIZE] [--seconds S] [--json FILE]",
                     "--rows FILE.csv --out FILE.csv [--hardware NAME|FILE]"},
           .about =
               "Runs the microbenchmarks that the hardware profiles were taken from, and prints for each what "
-              "was published, what is obtained, and the error.",
+              "was published, what is obtained, and the error; with --samples N also how far the constants' "
+              "ranges let it vary.",
           .flags = {{.setting = listed(shown(of(Type::file, "hardware", "all", "a profile, or all of them"),
                                              "NAME|FILE|all"),
                                        "hardware"),
                      .place = &flags.hardware},
+                    {.setting = shown(of(Type::text, "hardware-set", "",
+                                         "other values for the profile's constants, "
+                                         "nic.pipeline=120,pcie.read=480"),
+                                      "KEY=VALUE,…"),
+                     .place = &flags.hardware_set},
                     {.setting = of(Type::output, "json", "",
                                    "write the rows here, too; -: to standard output, alone"),
                      .place = &flags.json},
@@ -131,7 +139,7 @@ int run_calibrate(const std::vector<std::string>& arguments) {
     fmt::print("{}", pcie_table());
     return 0;
   }
-  const auto table = calibrate(flags.hardware);
+  const auto table = calibrate(flags.hardware, flags.hardware_set);
   if (!table) return settings::refuse(command, table.error().message);
   if (flags.json != "-") fmt::print("{}", to_text(*table));
   if (flags.json.empty()) return 0;

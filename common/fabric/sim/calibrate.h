@@ -38,8 +38,10 @@ using CalibrationTable = std::vector<CalibrationRow>;
 // description is `name`, then the figure of the paper and the parameters.
 [[nodiscard]] Result<> add_rows_of_file(const HardwareProfile& profile, const std::string& name,
                                         const std::string& file, CalibrationTable* table);
-// Runs the microbenchmarks of one profile, or of every profile ("all"). Takes seconds.
-[[nodiscard]] Result<CalibrationTable> calibrate(const std::string& hardware);
+// Runs the microbenchmarks of one profile, or of every profile ("all"), with other values for the constants
+// that `changes` names (change_constants). Takes seconds.
+[[nodiscard]] Result<CalibrationTable> calibrate(const std::string& hardware,
+                                                 const std::string& changes = "");
 [[nodiscard]] std::string to_text(const CalibrationTable& table);
 [[nodiscard]] std::string to_json(const CalibrationTable& table);
 
@@ -48,7 +50,7 @@ using CalibrationTable = std::vector<CalibrationRow>;
 [[nodiscard]] std::string pcie_table();
 
 struct CalibrateFlags {
-  std::string hardware, json;
+  std::string hardware, hardware_set, json;
   bool pcie = false;
 };
 // The flags of `loch calibrate`. Parsing stores their values in `flags`, which has to outlive the returned

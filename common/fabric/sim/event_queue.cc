@@ -35,19 +35,23 @@ void EventQueue::open_first() {
   while (event != tail) {
     event = next;
     next = event->next;
-    if (!is_second_level || is_random_) {
+    if (!is_second_level) {
       file(event);
       continue;
     }
     prefetch(*event);
+    if (is_sorted_) {
+      file(event);
+      continue;
+    }
     const unsigned now = static_cast<unsigned>(event->at) % first_slots;
     mark(now);
     append(&tails_[now], event);
   }
 }
 
-// Inserts an event into a slot of level 0, whose events all have the same time. After randomize_ties() such a
-// slot is kept sorted by the random numbers `order` of its events.
+// Inserts an event into a slot of level 0, whose events all have the same time. After randomize_ties() or
+// order_by_sender() such a slot is kept sorted by the numbers `order` of its events.
 void EventQueue::insert_by_order(Event** tail, Event* event) {
   Event* before = *tail;
   if (event->order >= before->order) {

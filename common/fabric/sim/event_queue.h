@@ -1,4 +1,5 @@
-// EventQueue: the pending events of a simulation. They are popped in the order of (time, order of pushing).
+// EventQueue: the pending events of a simulation. They are popped in the order of (time, order of pushing),
+// if no other rule for events of one time is chosen (randomize_ties, order_by_sender).
 //
 // A hierarchical timing wheel over intrusive events. An event is filed under the highest digit in which
 // its time differs from the wheel's base (the time of the last event popped): level 0 holds the current
@@ -21,6 +22,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include "common/base/check.h"
 #include "common/base/rng.h"
@@ -69,15 +71,33 @@ class EventQueue {
   void randomize_ties(std::uint64_t seed) {
     LOCH_CHECK(empty(), "the tie rule is chosen before the first push");
     ties_ = Rng(seed, "ties");
-    is_random_ = true;
+    is_sorted_ = true;
   }
+
+  // From now on simultaneous events are popped in the order of (instant of pushing, sender), which each node
+  // of a simulation can compute by itself; events with the same instant of pushing and sender are popped in
+  // the order in which they were pushed. To be called while the queue is empty.
+  void order_by_sender() {
+    LOCH_CHECK(empty(), "the tie rule is chosen before the first push");
+    is_sorted_ = is_by_sender_ = true;
+  }
+  // The `order` of an event that is pushed at now(). `sender`: 0 for an event that a node pushes for itself,
+  // or else 1 + the number of the node that pushes it for another one.
+  [[nodiscard]] std::uint64_t order_of(std::uint32_t sender) const {
+    return static_cast<std::uint64_t>(now_) << sender_bits | sender;
+  }
+  static constexpr unsigned sender_bits = 13;  // leaves 51 bits for the time: 26 days
 
   // Schedules the event for `at` (>= now()), and sets its `at` and `order`. The event must not be in a queue.
   void push(Event* event, Nanos at) {
+    push_ordered(event, at, !is_sorted_ ? pushed_ : is_by_sender_ ? order_of(0) : ties_());
+  }
+  // As push(), with an `order` that order_of() has returned, maybe of another queue. After order_by_sender().
+  void push_ordered(Event* event, Nanos at, std::uint64_t order) {
     if (at < now_) [[unlikely]]
       refuse(at);
     event->at = at;
-    event->order = is_random_ ? ties_() : pushed_;
+    event->order = order;
     ++pushed_;
     file(event);
   }
@@ -112,7 +132,19 @@ class EventQueue {
   // randomize_ties(), so that callers push the event: each push draws a random number, and to leave one out
   // would change the order of later events.
   [[nodiscard]] bool is_next_at_now() const {
-    return !is_random_ && tails_[static_cast<std::uint64_t>(now_) % first_slots] == nullptr;
+    const bool is_random = is_sorted_ && !is_by_sender_;
+    return !is_random && tails_[static_cast<std::uint64_t>(now_) % first_slots] == nullptr;
+  }
+  // To be called instead of pushing such an event, if its work is done at once. After order_by_sender() the
+  // event counts as popped: whether is_next_at_now() depends on the events of other nodes in this queue.
+  void leave_out() {
+    if (!is_by_sender_) return;
+    ++pushed_;
+    ++popped_;
+  }
+  // A lower bound of the time of the earliest event; the largest Nanos if the queue is empty.
+  [[nodiscard]] Nanos earliest() const {
+    return empty() ? std::numeric_limits<Nanos>::max() : start_of(first_slot());
   }
   // Events popped so far.
   [[nodiscard]] std::uint64_t popped() const { return popped_; }
@@ -131,7 +163,7 @@ class EventQueue {
     const unsigned slot = level.first + (static_cast<unsigned>(at >> level.shift) & level.mask);
     mark(slot);
     Event*& tail = tails_[slot];
-    if (is_random_ && slot < first_slots && tail != nullptr) [[unlikely]]
+    if (is_sorted_ && slot < first_slots && tail != nullptr) [[unlikely]]
       return insert_by_order(&tail, event);
     append(&tail, event);
   }
@@ -195,7 +227,9 @@ class EventQueue {
   Nanos now_ = 0;
   std::uint64_t pushed_ = 0, popped_ = 0;
   std::uint64_t words_in_use_ = 0;  // bit i is set if word i of `occupied_` is not 0
-  bool is_random_ = false;
+  // whether events of one time are popped in the order of their member `order`, and whether that order is
+  // (instant of pushing, sender)
+  bool is_sorted_ = false, is_by_sender_ = false;
   std::uint64_t occupied_[Wheel::words] = {};
   Event* tails_[slots] = {};
   Rng ties_;

@@ -64,6 +64,36 @@ TEST(EventQueue, TellsWhetherNowHasFurtherEvents) {
   EXPECT_FALSE(random.is_next_at_now());
 }
 
+// After order_by_sender(), events of one instant are popped in the order of (instant of pushing, sender), in
+// whichever order they came into the queue.
+TEST(EventQueue, OrderBySender) {
+  constexpr Nanos meeting = 70'400;
+  EventQueue queue, elsewhere;
+  queue.order_by_sender();
+  elsewhere.order_by_sender();
+  std::vector<Marked> events(6);
+  for (std::size_t i = 0; i < events.size(); ++i) events[i].id = static_cast<int>(i);
+  EXPECT_EQ(elsewhere.pop_until(100), nullptr);
+  const std::uint64_t late_of_2 = elsewhere.order_of(2), late_of_5 = elsewhere.order_of(5);
+  queue.push(&events[0], meeting);  // pushed at 0 by the node itself
+  EXPECT_EQ(queue.pop_until(200), nullptr);
+  queue.push(&events[3], meeting);  // pushed at 200
+  queue.push_ordered(&events[2], meeting, late_of_5);
+  queue.push_ordered(&events[1], meeting, late_of_2);
+  queue.push(&events[4], meeting);  // pushed at 200, after the other
+  queue.push_ordered(&events[5], meeting, queue.order_of(1));
+  EXPECT_LE(queue.earliest(), meeting);
+  for (int expected = 0; expected < 6; ++expected) {
+    Event* const popped = queue.pop();
+    ASSERT_NE(popped, nullptr);
+    EXPECT_EQ(static_cast<Marked*>(popped)->id, expected);
+  }
+  EXPECT_EQ(queue.popped(), 6U);
+  queue.leave_out();
+  EXPECT_EQ(queue.popped(), 7U);
+  EXPECT_EQ(queue.size(), 0U);
+}
+
 // Events of one instant are popped in the order of pushing, however far ahead each was pushed.
 TEST(EventQueue, EqualTimesKeepTheOrderOfPushing) {
   constexpr Nanos meeting = 123'456'789;

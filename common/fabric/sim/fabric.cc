@@ -6,10 +6,12 @@
 #include <chrono>
 #include <cstdio>
 #include <deque>
+#include <optional>
 
 #include "common/fabric/sim/report.h"
 #include "common/fabric/sim/sim.h"
 #include "common/fabric/sim/simulation.h"
+#include "common/fabric/sim/threads.h"
 #include "common/fabric/sim/tracing.h"
 #include "common/fabric/sim/worker.h"
 
@@ -37,10 +39,33 @@ Capabilities capabilities_of(const HardwareProfile& hardware, const SimFaults& f
   return can;
 }
 
+// Makes the parts of a simulation (one unless SimConfig::threads is above 1) and the nodes.
+std::vector<std::unique_ptr<Simulation>> make_parts(Cluster& cluster) {
+  std::vector<std::unique_ptr<Simulation>> parts;
+  const std::uint32_t count = std::clamp(cluster.config.threads, 1U, cluster.config.nodes);
+  for (std::uint32_t i = 0; i < count; ++i)
+    parts.push_back(std::make_unique<Simulation>(cluster, static_cast<std::uint8_t>(i)));
+  for (const auto& part : parts) part->outboxes.resize(count);
+  make_nodes(cluster, parts);
+  return parts;
+}
+
 class SimFabric final : public Fabric {
  public:
   explicit SimFabric(const SimConfig& config)
-      : capabilities_(capabilities_of(config.hardware, config.faults)), sim_(config) {}
+      : capabilities_(capabilities_of(config.hardware, config.faults)),
+        cluster_(config),
+        parts_(make_parts(cluster_)) {
+    if (config.threads > 0) threads_.emplace(cluster_, parts_, is_interrupted_, &books_);
+  }
+  ~SimFabric() override {
+    end_tasks();
+    // workers and nodes hold objects of the parts' pools and queues
+    cluster_.workers.clear();
+    cluster_.nodes.clear();
+  }
+  SimFabric(const SimFabric&) = delete;
+  SimFabric& operator=(const SimFabric&) = delete;
 
   const Capabilities& capabilities() const override { return capabilities_; }
   std::uint32_t nodes() const override { return static_cast<std::uint32_t>(sim_.nodes.size()); }
@@ -79,7 +104,7 @@ class SimFabric final : public Fabric {
                               spec.index, spec.node, spec.core, sim_.config.hardware.name, cores));
     }
     if (home.workers.size() <= spec.index) home.workers.resize(spec.index + 1u);
-    sim_.workers.push_back(std::make_unique<SimWorker>(sim_, home, spec, capabilities_));
+    sim_.workers.push_back(std::make_unique<SimWorker>(*parts_[home.part], home, spec, capabilities_));
     home.workers[spec.index] = sim_.workers.back().get();
     if (is_reborn) home.workers[spec.index]->connect_all();
     return sim_.workers.back().get();
@@ -91,7 +116,8 @@ class SimFabric final : public Fabric {
     // at its first request to a node; up to this bound, one is allocated for each worker and node, so that
     // none is allocated during the run.
     constexpr std::size_t most_ahead = 1 << 16;
-    sim_.queue_pairs.reserve(std::min(sim_.workers.size() * sim_.nodes.size(), most_ahead));
+    const std::size_t pairs = std::min(sim_.workers.size() * sim_.nodes.size(), most_ahead);
+    for (const auto& part : parts_) part->queue_pairs.reserve(pairs / parts_.size());
     if (sim_.config.trace != nullptr) name_tracks(sim_);
     add_background_workers();
     return {};
@@ -123,10 +149,10 @@ class SimFabric final : public Fabric {
   Result<RunEnd> run() override {
     const auto wall = std::chrono::steady_clock::now();
     sim_.schedule_faults();
-    const RunEnd end = run_events();
+    const Result<RunEnd> end = threads_ ? threads_->run() : run_events();
     wall_s_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - wall).count();
-    if (end == RunEnd::deadlock) tell_deadlock();
-    for (auto& worker : sim_.workers) worker->end_task();
+    if (end && *end == RunEnd::deadlock) tell_deadlock();
+    end_tasks();
     return end;
   }
   void on_restart(std::function<void(NodeId)> tell) override { sim_.tell_restart = std::move(tell); }
@@ -141,8 +167,11 @@ class SimFabric final : public Fabric {
     return {};
   }
 
-  void reset_counters() override { reset_books(sim_, &books_); }
-  FabricReport report() const override { return make_report(sim_, books_, wall_s_); }
+  void reset_counters() override {
+    if (threads_ && threads_->is_running()) return threads_->want_reset();
+    reset_books(parts_, &books_);
+  }
+  FabricReport report() const override { return make_report(parts_, books_, wall_s_); }
 
  private:
   Result<> check_node(NodeId node) const {
@@ -170,11 +199,18 @@ class SimFabric final : public Fabric {
   void add_background_workers();
   RunEnd run_events();
   void tell_deadlock() const;
+  void end_tasks() {
+    if (threads_) return threads_->end_tasks();
+    for (auto& worker : cluster_.workers) worker->end_task();
+  }
 
   Capabilities capabilities_;
-  Simulation sim_;
+  Cluster cluster_;
+  std::vector<std::unique_ptr<Simulation>> parts_;
+  Simulation& sim_ = *parts_.front();  // the first part; the only one unless SimConfig::threads is above 1
   std::atomic<bool> is_interrupted_{false};
   Books books_;
+  std::optional<Threads> threads_;  // if SimConfig::threads is not 0
   std::deque<BackgroundStart> background_starts_;
   double wall_s_ = 0;
 };
@@ -224,7 +260,8 @@ void SimFabric::add_background_workers() {
       start.cpu = node->cpu.get();
       start.spec = background;
       start.spec.parent_core = static_cast<std::uint32_t>(rng.below(cores));
-      sim_.queue.push(&start, sim_.now() + static_cast<Nanos>(rng.below(period)));
+      EventQueue& queue = parts_[node->part]->queue;
+      queue.push(&start, queue.now() + static_cast<Nanos>(rng.below(period)));
     }
   }
 }
@@ -247,7 +284,7 @@ RunEnd SimFabric::run_events() {
 
 void SimFabric::tell_deadlock() const {
   fmt::print(stderr, "deadlock at {} ns of virtual time: nothing is left to happen, and {} workers wait\n",
-             sim_.now(), sim_.live_tasks);
+             sim_.now(), std::ranges::count_if(sim_.workers, [](const auto& w) { return w->is_running(); }));
   int told = 0;
   for (const auto& worker : sim_.workers) {
     if (!worker->is_running()) continue;
@@ -278,6 +315,7 @@ Result<std::unique_ptr<Fabric>> make_sim(const SimConfig& config) {
                               fault.peer, config.nodes));
     }
   }
+  if (config.threads > 0) LOCH_TRY(check_threads(config));
   return std::make_unique<SimFabric>(config);
 }
 

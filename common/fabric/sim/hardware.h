@@ -118,6 +118,9 @@ struct PcieProfile {
   double link_layer_bytes = 0;       // bytes of PCIe acknowledgments and credits for each packet
   std::uint32_t packet_bytes = 128;  // data bytes of one read completion or posted write
   std::uint32_t completion_bytes = 64;  // size of a completion queue entry
+  // The first packet that answers a DMA read ends at a multiple of so many bytes (the read completion
+  // boundary). 0: DMA reads are cut into packets by their length alone.
+  std::uint32_t completion_boundary_bytes = 0;
 };
 
 struct LinkProfile {
@@ -132,6 +135,13 @@ struct LinkProfile {
   // node's link is paused for all destinations (IEEE 802.3x, 802.1Qbb; credits on InfiniBand). 0: it is never
   // paused.
   std::uint32_t port_buffer_bytes = 0;
+  // How far what waits must fall below port_buffer until the switch lets the node's link go on (XON). 0: the
+  // link goes on as soon as there is room for a packet.
+  std::uint32_t xon_offset_bytes = 0;
+  // Time until a pause takes effect, and until its end does: from the instant at which the switch's threshold
+  // is passed to the instant at which data cease, or begin, to arrive. The switch has room for what arrives
+  // meanwhile, beside port_buffer.
+  double pause_delay_ns = 0;
 };
 
 // The range in which the true value of a constant lies as far as its source tells, for runs with sampled

@@ -92,6 +92,7 @@ Staged* StagingPool::take(const Region& source, std::uint64_t offset, std::uint3
   staged->kept = kept;
   staged->length = length;
   staged->size_class = size_class;
+  staged->part = part_;
   return staged;
 }
 

@@ -78,6 +78,7 @@ struct Staged {
   std::uint64_t kept = 0;    // how many of the message's bytes the source region stores
   std::uint32_t length = 0;  // length of the message, in which bytes that are not stored count too
   std::uint8_t size_class = 0;
+  std::uint8_t part = 0;  // the part of the simulation whose pool owns this buffer
   // Number of bytes that the source region stores before byte `at` of the message.
   [[nodiscard]] std::uint64_t kept_before(std::uint32_t at) const {
     return at == 0 ? first : at == length ? first + kept : source->kept_before(offset + at);
@@ -88,7 +89,8 @@ struct Staged {
 // A pool of buffers whose sizes are powers of two, with a free list for each size.
 class StagingPool {
  public:
-  StagingPool() = default;
+  // `part`: the part of the simulation to which the pool belongs
+  explicit StagingPool(std::uint8_t part = 0) : part_(part) {}
   ~StagingPool();
   StagingPool(const StagingPool&) = delete;
   StagingPool& operator=(const StagingPool&) = delete;
@@ -101,6 +103,7 @@ class StagingPool {
  private:
   [[nodiscard]] Staged* grow(std::uint8_t size_class);
   static constexpr std::uint32_t classes = 40;
+  std::uint8_t part_;
   Staged* free_[classes] = {};
   std::uint64_t allocations_ = 0;
   std::vector<void*> blocks_;

@@ -9,11 +9,6 @@
 namespace loch::fabric::sim {
 namespace {
 
-std::uint64_t allocations(const Simulation& sim) {
-  return sim.staging.allocations() + sim.requests.allocations() + sim.queue_pairs.allocations() +
-         sim.copies.allocations() + sim.watches.allocations() + sim.alarms.allocations();
-}
-
 double share(Picos busy, Nanos span) {
   return span > 0 ? static_cast<double>(busy) / (static_cast<double>(span) * 1e3) : 0;
 }
@@ -66,32 +61,44 @@ NodeReport report_node(const SimNode& node, const HardwareProfile& hardware, Nan
 
 }  // namespace
 
-void reset_books(Simulation& sim, Books* books) {
-  books->since = sim.now();
-  books->allocations = allocations(sim);
-  for (auto& node : sim.nodes) {
-    node->tx_bytes = node->rx_bytes = 0;
-    node->context_misses = node->translation_misses = node->work_request_misses = 0;
-    node->requests = node->responses = node->retries = node->lost = 0;
-    node->port.paused = 0;
-    for (Server* server : {&node->requester, &node->responder, &node->fetch, &node->pcie_read,
-                           &node->pcie_write, &node->egress, &node->ingress}) {
-      server->busy = 0;
-    }
-    node->cpu->reset_usage();
+std::uint64_t allocations(Parts parts) {
+  std::uint64_t sum = 0;
+  for (const auto& sim : parts) {
+    sum += sim->staging.allocations() + sim->requests.allocations() + sim->queue_pairs.allocations() +
+           sim->copies.allocations() + sim->watches.allocations() + sim->alarms.allocations();
   }
+  return sum;
 }
 
-FabricReport make_report(const Simulation& sim, const Books& books, double wall_s) {
+void reset_counters(SimNode& node) {
+  node.tx_bytes = node.rx_bytes = 0;
+  node.context_misses = node.translation_misses = node.work_request_misses = 0;
+  node.requests = node.responses = node.retries = node.lost = 0;
+  node.port.paused = 0;
+  for (Server* server : {&node.requester, &node.responder, &node.fetch, &node.pcie_read, &node.pcie_write,
+                         &node.egress, &node.ingress}) {
+    server->busy = 0;
+  }
+  node.cpu->reset_usage();
+}
+
+void reset_books(Parts parts, Books* books) {
+  books->since = parts.front()->now();
+  books->allocations = allocations(parts);
+  for (auto& node : parts.front()->nodes) reset_counters(*node);
+}
+
+FabricReport make_report(Parts parts, const Books& books, double wall_s) {
+  const Simulation& sim = *parts.front();
   FabricReport report;
   const Nanos span = sim.now() - books.since;
   for (const auto& node : sim.nodes) report.nodes.push_back(report_node(*node, sim.config.hardware, span));
   SimReport run;
-  run.events = sim.queue.popped();
+  for (const auto& each : parts) run.events += each->queue.popped();
   run.virtual_s = static_cast<double>(sim.now()) * 1e-9;
   run.wall_s = wall_s;
-  run.trace_hash = sim.hash;
-  run.request_allocations = allocations(sim) - books.allocations;
+  for (const auto& each : parts) run.trace_hash += each->hash;
+  run.request_allocations = allocations(parts) - books.allocations;
   report.sim = run;
   return report;
 }

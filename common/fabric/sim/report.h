@@ -1,6 +1,9 @@
 // Builds the report of a simulated run (FabricReport).
 #pragma once
 
+#include <memory>
+#include <span>
+
 #include "common/fabric/sim/simulation.h"
 
 namespace loch::fabric::sim {
@@ -12,7 +15,10 @@ struct Books {
   std::uint64_t allocations = 0;
 };
 
-void reset_books(Simulation& sim, Books* books);
-[[nodiscard]] FabricReport make_report(const Simulation& sim, const Books& books, double wall_s);
+using Parts = std::span<const std::unique_ptr<Simulation>>;
+[[nodiscard]] std::uint64_t allocations(Parts parts);
+void reset_counters(SimNode& node);
+void reset_books(Parts parts, Books* books);
+[[nodiscard]] FabricReport make_report(Parts parts, const Books& books, double wall_s);
 
 }  // namespace loch::fabric::sim

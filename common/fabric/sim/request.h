@@ -64,11 +64,12 @@ struct alignas(64) SimRequest : Event {
   bool is_delayed = false;
   bool is_counted = false;  // whether the request is counted in QueuePair::outstanding_reads
   // true: an atomic that a fault splits has read and not written yet, and holds a lock of the NIC
-  bool has_lock = false;
+  bool has_lock : 1 = false;
   bool is_posted : 1 = false;  // whether the request is counted in SimNode::posted (posted and unanswered)
   // true: the request was posted while its queue pair had another one outstanding, so the NIC fetches it
   // instead of taking it by MMIO (nic.busy_fetch)
   bool is_fetched : 1 = false;
+  std::uint8_t part = 0;  // the part of the simulation whose pool owns this request
 };
 static_assert(sizeof(SimRequest) == 192);
 
@@ -80,8 +81,9 @@ static_assert(sizeof(SimRequest) == 192);
   return r.verb == Verb::read && r.status == WcStatus::success ? r.wr->length : 0;
 }
 
-// A connection of one worker to one node (RC, UC), or a datagram queue of the worker (UD). Two cache lines:
-// the members that are used often, in posting and in the steps of a request (struct Stages), and the others.
+// A connection of one worker to one node (RC, UC), or a datagram queue of the worker (UD). Three cache lines:
+// the members that posting uses and both ends read, those of the requester's NIC, and those of the
+// responder's NIC, which another thread may simulate.
 struct alignas(64) QueuePair {
   SimWorker* owner = nullptr;
   SimNode* home = nullptr;  // the node of the worker that owns the queue pair
@@ -102,26 +104,28 @@ struct alignas(64) QueuePair {
 
   SimRequest* blocker = nullptr;  // the request that is being retried; later ones wait behind it
   Nanos departed_at = 0;          // time of the last departure to the link; later requests depart after it
-  Nanos executed_at = 0;  // time of the last execution at the responder; later requests are executed after it
-  // this queue pair's entries in the context caches of the requester's and the responder's NIC; the entry of
-  // a receiver of UD messages is SimWorker::datagram_context
-  CachedContext requester, responder;
   // when the NIC's processing unit for this queue pair is free for the next work request that it fetches
   Picos unit_until = 0;
   SimRequest* stalled_first = nullptr;
+  SimRequest* stalled_last = nullptr;
+  SimNode* target = nullptr;  // UD: the destination of the latest request
+  // this queue pair's entry in the context cache of the requester's NIC
+  CachedContext requester;
   // number of READs and atomics in transit, which the NIC limits (max_rd_atomic)
   std::uint32_t outstanding_reads = 0;
   std::uint16_t doorbell =
       Doorbells::own;  // the queue pair's doorbell register, where threads share registers (doorbells.h)
 
-  SimRequest* stalled_last = nullptr;
-  SimNode* target = nullptr;  // UD: the destination of the latest request
-  Nanos blocked_until = 0;
+  Nanos executed_at = 0;  // time of the last execution at the responder; later requests are executed after it
   // when the responder executes the last READ or atomic: these keep their order among themselves, but WRITEs
   // may overtake them
   Nanos read_at = 0;
+  // this queue pair's entry in the context cache of the responder's NIC; the entry of a receiver of UD
+  // messages is SimWorker::datagram_context
+  CachedContext responder;
+  Nanos blocked_until = 0;
   QueuePair* next_free = nullptr;
 };
-static_assert(offsetof(QueuePair, blocker) == 64 && offsetof(QueuePair, target) == 128);
+static_assert(offsetof(QueuePair, blocker) == 64 && offsetof(QueuePair, executed_at) == 128);
 
 }  // namespace loch::fabric::sim

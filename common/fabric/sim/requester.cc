@@ -1,5 +1,7 @@
 // The requester's side of a request: from the doorbell to the link, and from the response to the
 // completion in memory.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "common/fabric/sim/simulation.h"
@@ -49,6 +51,7 @@ SimRequest* Simulation::new_request(QueuePair* qp, WorkRequest* wr) {
   SimRequest* r = requests.take();
   *r = SimRequest{};
   r->sim = this;
+  r->part = part;
   r->qp = qp;
   r->wr = wr;
   r->from = qp->home;
@@ -83,10 +86,10 @@ void Stages::unpost(SimRequest* r) {
 void Stages::release(SimRequest* r) {
   Simulation& sim = *r->sim;
   unpost(r);
-  if (r->data != nullptr) sim.staging.give(r->data);
+  if (r->data != nullptr) sim.give(r->data);
   r->data = nullptr;
-  if (r->owns_wr) sim.copies.give(reinterpret_cast<Simulation::WorkRequestCopy*>(r->wr));
-  sim.requests.give(r);
+  if (r->owns_wr) sim.give_copy(r->wr);
+  sim.give(r);
 }
 
 // Latency of a context look-up: a context that is not in the NIC's cache takes one PCIe read, of which
@@ -187,7 +190,7 @@ void Stages::start(SimRequest* r) {
   }
   if (fetches_payload) {
     way.delay += translation(sim, node, *r->wr->local.region, r->wr->local.offset, r->wr->length);
-    way.visit(node.pcie_read, payload_fetch(timing, r->wr->length));
+    way.visit(node.pcie_read, payload_fetch(timing, r->wr->local.offset, r->wr->length));
   }
   const Nanos at = std::max(nanos_up(way.end()) + slow(sim), qp->departed_at + 1);
   qp->departed_at = at;
@@ -214,6 +217,7 @@ void Stages::unreachable(SimRequest* r, void (*again)(Event*)) {
   Simulation& sim = *r->sim;
   QueuePair* qp = r->qp;
   SimNode& node = *r->from;
+  if (sim.is_divisible()) return sim.give_up(fmt::format("node {} does not answer", r->to->id));
   ++node.lost;
   if (qp->transport != Transport::rc) return release(r);
   ++node.retries;
@@ -242,7 +246,7 @@ void Stages::depart(Event* event) {
   if (r->is_cancelled || qp->is_fenced) return release(r);
   if (!node.is_up) return;
   if (held_back(r, &Stages::depart)) return;
-  prefetch_contexts(*r, sim.timing);
+  if (r->to->part == sim.part) prefetch_contexts(*r, sim.timing);
   if (has_payload(r->verb) && r->data == nullptr && r->wr->length > 0) {
     const LocalSlice& local = r->wr->local;
     r->data = sim.staging.take(*local.region, local.offset, r->wr->length);
@@ -257,7 +261,7 @@ void Stages::depart(Event* event) {
   if (qp->transport != Transport::rc) {
     message = sim.requests.take();
     *message = *r;
-    auto* copy = sim.copies.take();
+    auto* copy = sim.take_copy();
     copy->request = *r->wr;
     message->wr = &copy->request;
     message->needs[1] = message->wr;
@@ -272,6 +276,7 @@ void Stages::depart(Event* event) {
   Nanos first_bytes = sim.now() + nanos_up(sim.timing.pipeline);
   if (r->to != r->from) {
     const Picos span = link_span(sim.timing, r->request_wire, request_payload(*r));
+    if (!node.port.notices.empty()) take_notices(sim, node);
     left = node.egress.serve(now, span);
     node.tx_bytes += r->request_wire;
     first_bytes = first_bytes_at(sim.timing, left, span);
@@ -279,7 +284,7 @@ void Stages::depart(Event* event) {
     trace_stage(sim, *r, Track::egress, node.id, (left - span) / 1000, span / 1000);
   }
   message->fire = &Stages::arrive;
-  sim.queue.push(message, first_bytes);
+  sim.send(message, node, *r->to, first_bytes);
   if (message == r) return;
   if (makes_entry(*r)) node.pcie_write.serve(now, sim.timing.completion_entry);
   r->fire = &Stages::land;
@@ -298,12 +303,12 @@ void Stages::answered(Event* event) {
   Passage way{.now = now};
   Picos span = 0;
   if (r->to != r->from) {
-    if (!sim.delivers(*r->to, node) || (sim.has_faults && sim.is_lost(*r->to, node)))
+    if ((!sim.is_divisible() && !sim.delivers(*r->to, node)) || (sim.has_faults && sim.is_lost(*r->to, node)))
       return unreachable(r, &Stages::depart);
-    if (timing.port_buffer != 0 && paused_at_switch(r, *r->to)) return;
+    if (timing.port_buffer != 0 && !sim.is_divisible() && paused_at_switch(r, *r->to)) return;
     span = link_span(timing, r->response_wire, response_payload(*r));
     way.turn = node.ingress.turn(now, span);
-    if (timing.port_buffer != 0) wait_at_switch(sim, *r->to, way.turn, span);
+    if (timing.port_buffer != 0) way.turn += meet_port(sim, *r->to, node, way.turn, span);
     node.rx_bytes += r->response_wire;
     trace_stage(sim, *r, Track::ingress, node.id, (now + way.turn) / 1000, span / 1000);
   }
@@ -367,7 +372,7 @@ void Stages::land(Event* event) {
       SimWorker::memory_changed(region, offset, offset + 8);
     }
   }
-  if (r->data != nullptr) sim.staging.give(r->data);
+  if (r->data != nullptr) sim.give(r->data);
   r->data = nullptr;
   complete(r);
 }
@@ -413,7 +418,9 @@ void Stages::retire(Simulation& sim, QueuePair* qp) {
     } else {
       ++qp->unretired;
     }
-    if (is_failure && qp->transport == Transport::rc && !qp->is_error) {
+    if (is_failure && qp->transport == Transport::rc && !qp->is_error && sim.is_divisible()) {
+      sim.give_up(fmt::format("a request of node {} failed", qp->home->id));
+    } else if (is_failure && qp->transport == Transport::rc && !qp->is_error) {
       qp->is_error = true;
       qp->blocker = nullptr;
       qp->owner->connection_failed(qp->peer);

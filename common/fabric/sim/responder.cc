@@ -1,4 +1,6 @@
 // The responder's side of a request: from its link to memory and back, and the weak behaviours of faults.h.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "common/fabric/sim/simulation.h"
@@ -80,17 +82,22 @@ bool is_let_in(SimRequest* r) {
   SimNode& node = *r->to;
   SimNode& source = *r->from;
   if (r->is_cancelled || qp->is_fenced) return Stages::release(r), false;
-  if (!sim.delivers(source, node) || (sim.has_faults && sim.is_lost(source, node)) ||
+  // A node that belongs to another part always delivers; its state is left to its own thread.
+  if ((!sim.is_divisible() && !sim.delivers(source, node)) || (sim.has_faults && sim.is_lost(source, node)) ||
       (qp->transport != Transport::ud && node.incarnation != qp->target_incarnation)) {
     return Stages::unreachable(r, &Stages::depart), false;
   }
-  if (sim.timing.port_buffer != 0 && r->from != r->to && Stages::paused_at_switch(r, source)) return false;
+  if (sim.timing.port_buffer != 0 && !sim.is_divisible() && r->from != r->to &&
+      Stages::paused_at_switch(r, source))
+    return false;
   if (sim.now() < node.stalled_until) {
     const Nanos again = node.stalled_until + ++node.stall_order;
     if (qp->blocker == r) qp->blocked_until = again;  // later requests of the queue pair wait too
     sim.queue.push(r, again);
     return false;
   }
+  // where nothing may fail, the responder's thread leaves the requester's members of the queue pair alone
+  if (sim.is_divisible()) return true;
   if (Stages::held_back(r, &Stages::depart)) return false;
   if (qp->blocker == r) qp->blocker = nullptr;
   if (qp->transport == Transport::ud && sim.has_faults && !r->is_delayed && sim.strikes(faults.ud_reorder)) {
@@ -133,7 +140,7 @@ Picos pass_responder(SimRequest* r, Passage* way) {
   if (r->from != r->to) {
     span = link_span(timing, r->request_wire, request_payload(*r));
     way->turn = node.ingress.turn(now, span);
-    if (timing.port_buffer != 0) Stages::wait_at_switch(sim, *r->from, way->turn, span);
+    if (timing.port_buffer != 0) way->turn += Stages::meet_port(sim, *r->from, node, way->turn, span);
     node.rx_bytes += r->request_wire;
     trace_stage(sim, *r, Track::ingress, node.id, (now + way->turn) / 1000, span / 1000);
   }
@@ -148,7 +155,7 @@ Picos pass_responder(SimRequest* r, Passage* way) {
     way->delay += Stages::translation(sim, node, region, r->wr->remote_offset, touched);
   }
   if (r->verb == Verb::read) {
-    way->visit(node.pcie_read, memory_read(timing, length));
+    way->visit(node.pcie_read, memory_read(timing, r->wr->remote_offset, length));
   } else if (is_atomic(r->verb)) {
     way->visit(lock_of(*r, node), atomic_update(timing));
   } else if (receives == Receives::in_completion) {
@@ -254,6 +261,7 @@ bool Stages::take_receive(SimRequest* r) {
       qp->is_broken = true;
       return respond(r), false;
     }
+    if (sim.is_divisible()) return sim.give_up(fmt::format("node {} has no RECV for a SEND", node.id)), false;
     qp->blocker = r;
     qp->blocked_until = sim.now() + sim.timing.rnr;
     qp->executed_at =
@@ -359,7 +367,7 @@ void acknowledge_early(SimRequest* r) {
   Simulation& sim = *r->sim;
   SimRequest* late = sim.requests.take();
   *late = *r;
-  auto* copy = sim.copies.take();
+  auto* copy = sim.take_copy();
   copy->request = *r->wr;
   late->wr = &copy->request;
   late->owns_wr = late->is_carrier = true;
@@ -386,8 +394,10 @@ void Stages::execute(Event* event) {
   }
   // An atomic that a fault splits into a read and a later write is not delayed at its write by the retry of
   // an earlier request, because it holds the target region only for a fixed time.
-  if (is_rc && r->piece == 0 && !r->has_lock && held_back(r, &Stages::execute)) return;
-  if (qp->blocker == r) qp->blocker = nullptr;
+  if (!sim.is_divisible()) {
+    if (is_rc && r->piece == 0 && !r->has_lock && held_back(r, &Stages::execute)) return;
+    if (qp->blocker == r) qp->blocker = nullptr;
+  }
   // a request that was already executed or refused is only answered
   if (r->is_executed || r->status != WcStatus::success) return respond(r);
   // Requests after a refused one are not executed; the requester flushes them.
@@ -437,11 +447,12 @@ void Stages::respond(SimRequest* r) {
     return;
   }
   const Picos span = link_span(sim.timing, r->response_wire, response_payload(*r));
+  if (!node.port.notices.empty()) take_notices(sim, node);
   const Picos left = node.egress.serve(sim.now_ps(), span);
   node.tx_bytes += r->response_wire;
   trace_stage(sim, *r, Track::egress, node.id, (left - span) / 1000, span / 1000);
   r->paused_seen = node.port.paused_ns;
-  sim.queue.push(r, first_bytes_at(sim.timing, left, span));
+  sim.send(r, node, *r->from, first_bytes_at(sim.timing, left, span));
 }
 
 }  // namespace loch::fabric::sim

@@ -37,6 +37,12 @@ struct SimConfig {
   std::uint32_t background_nodes = 0;
   DoorbellSharing doorbells = DoorbellSharing::shared;
   bool random_tie_order = false;  // pops simultaneous events in random order; for tests, not for measurements
+  // 0: simulated by one thread, event by event. Otherwise by this many threads, each of which simulates a
+  // part of the nodes; the result depends on the seed alone, not on the number. Then nodes learn of each
+  // other only by messages, which take at least the time of the switch and the cables: the pause of a link,
+  // the end of all clients and reset_counters() take effect later than with 0. Nothing may fail, be traced or
+  // be limited.
+  std::uint32_t threads = 0;
   // if not null: gets every step of every request, on the track of the request's node
   TraceWriter* trace = nullptr;
   Nanos deadline = forever;  // virtual time at which the run ends with RunEnd::deadline

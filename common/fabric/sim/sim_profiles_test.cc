@@ -6,6 +6,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <set>
+#include <string_view>
+#include <variant>
 
 #include "common/fabric/sim/calibrate.h"
 #include "tests/support/sim_cluster.h"
@@ -33,6 +36,62 @@ TEST(Profiles, AllLoadAndEveryConstantHasItsSource) {
     for (const HardwareField& field : hardware_fields()) {
       EXPECT_TRUE(profile->sources.contains(std::string(field.section) + "." + field.key))
           << name << " " << field.key;
+    }
+  }
+}
+
+// Constants without a range: facts of a machine, of a standard or of the kernel's code, and settings that an
+// application chooses.
+const std::set<std::string>& facts() {
+  static const std::set<std::string> keys = {"nic.inline_receive",
+                                             "nic.transmit_units",
+                                             "nic.segment",
+                                             "nic.atomic_buckets",
+                                             "nic.private_doorbells",
+                                             "nic.shared_doorbells",
+                                             "nic.own_doorbells",
+                                             "nic.page",
+                                             "nic.max_rd_atomic",
+                                             "nic.max_inline",
+                                             "nic.send_queue_depth",
+                                             "nic.recv_queue_depth",
+                                             "nic.retry_timeout",
+                                             "nic.retry_count",
+                                             "nic.rnr_retry_count",
+                                             "nic.rnr_timer",
+                                             "pcie.bandwidth",
+                                             "pcie.read_header",
+                                             "pcie.data_header",
+                                             "pcie.packet",
+                                             "pcie.completion",
+                                             "pcie.completion_boundary",
+                                             "link.bandwidth",
+                                             "link.mtu",
+                                             "cpu.cores",
+                                             "cpu.sockets",
+                                             "cpu.physical_cores"};
+  return keys;
+}
+
+TEST(Profiles, EveryConstantThatIsNoFactHasARange) {
+  for (const std::string& name : list_hardware()) {
+    const auto profile = load_hardware(name);
+    ASSERT_TRUE(profile.has_value()) << profile.error().message;
+    EXPECT_GE(profile->ranges.size(), 40u) << name;
+    for (const HardwareField& field : hardware_fields()) {
+      const std::string key = std::string(field.section) + "." + field.key;
+      const bool is_number =
+          std::string_view(field.unit) != "yes/no" && std::string_view(field.unit) != "format";
+      const bool is_kernel = std::string_view(field.section) == "scheduler";
+      if (!is_number || is_kernel || facts().contains(key) || profile->ranges.contains(key)) continue;
+      if (key == "link.framing" && profile->link.format != LinkFormat::infiniband) continue;  // IEEE 802.3
+      // what is left is off in this profile: a mechanism of which nothing is known of this card
+      HardwareProfile off = *profile;
+      const HardwareField::Place place = field.place(off);
+      double value = 1;
+      if (double* const* real = std::get_if<double*>(&place)) value = **real;
+      if (std::uint32_t* const* count = std::get_if<std::uint32_t*>(&place)) value = **count;
+      EXPECT_EQ(value, 0) << name << ": " << key << " is neither off, nor a fact, nor has it a range";
     }
   }
 }

@@ -72,9 +72,11 @@ struct Flooded {
   Nanos flood = 0, big = 0, small = 0;
   double paused = 0;
 };
-Flooded flooded(std::uint32_t port_buffer) {
+Flooded flooded(std::uint32_t port_buffer, std::uint32_t xon_offset = 0, double pause_delay = 0) {
   SimConfig config = small_config(4);
   config.hardware.link.port_buffer_bytes = port_buffer;
+  config.hardware.link.xon_offset_bytes = xon_offset;
+  config.hardware.link.pause_delay_ns = pause_delay;
   TestCluster cluster(config);
   Flooded out;
   cluster.fabric->start(*cluster.clients[1], flood(&cluster, &out.flood));
@@ -99,6 +101,31 @@ TEST(SimStages, AFullPortOfTheSwitchHoldsItsSender) {
   // one.
   EXPECT_EQ(tight.flood, free.flood);
   EXPECT_NEAR(static_cast<double>(tight.big), static_cast<double>(free.big), 10);
+}
+
+TEST(SimStages, APausedLinkGoesOnAtXonAndAfterTheDelay) {
+  const Flooded plain = flooded(16 << 10);
+  // Without XON, the word waits for a packet's room as well: the buffer is full until the large message has
+  // left.
+  const double packet = (1024 + 20) * 0.8;
+  // The link stops 5 us late, with as much more in the switch. It goes on when this has left, and 5 us later.
+  const Flooded late = flooded(16 << 10, 0, 5000);
+  EXPECT_NEAR(static_cast<double>(late.small - plain.small), 5000 - packet, 10);
+  EXPECT_NEAR(static_cast<double>(late.big), static_cast<double>(plain.big), 10);
+  // With XON at 8 of 16 KB, the link stands still until 8 KB have left at 0.8 ns a byte. The output port
+  // sends what is in the buffer meanwhile, and the large message ends as before.
+  const Flooded half = flooded(16 << 10, 8 << 10);
+  EXPECT_NEAR(static_cast<double>(half.small - plain.small), 8192 * 0.8 - packet, 10);
+  EXPECT_NEAR(static_cast<double>(half.big), static_cast<double>(plain.big), 10);
+  // With XON at an empty buffer, the link stands still until 16 KB have left, and for 2 us more, in which the
+  // output port has nothing to send. What has come in 2 us too late leaves meanwhile.
+  const Flooded empty = flooded(16 << 10, 16 << 10, 2000);
+  EXPECT_NEAR(static_cast<double>(empty.small - plain.small), 16384 * 0.8 + 2000 - packet, 10);
+  EXPECT_NEAR(static_cast<double>(empty.big - plain.big), 2000, 10);
+  // Neither changes anything where everything fits.
+  const Flooded roomy = flooded(128 << 10, 64 << 10, 2000), free = flooded(0);
+  EXPECT_EQ(roomy.paused, 0);
+  EXPECT_EQ(roomy.small, free.small);
 }
 
 TEST(SimStages, ACacheMissIsOnePcieReadEach) {

@@ -6,10 +6,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "common/base/rng.h"
+#include "common/coro/frame_pool.h"
 #include "common/fabric/fabric.h"
 #include "common/fabric/sim/cpu.h"
 #include "common/fabric/sim/doorbells.h"
@@ -41,14 +43,27 @@ struct SwitchPort {
   // The earliest time at which one of the waiting messages has freed `amount` (picoseconds of link time) of
   // the buffer, or has left completely.
   [[nodiscard]] Picos drained(Picos now, Picos amount) const;
+  // The earliest time from `from` on at which no more than `level` is in the buffer, if nothing is added.
+  [[nodiscard]] Picos falls_to(Picos from, Picos level) const;
+
+  // With SimConfig::threads: messages of the node that have met a busy output port, which the node hears of a
+  // network delay later and takes into account before it sends again. In the order of (at, receiver).
+  struct Notice {
+    Picos at = 0;    // when the node hears of it
+    Picos turn = 0;  // from the message's arrival until its transmission begins
+    Picos span = 0;  // how long the transmission takes
+    NodeId sender = 0, receiver = 0;
+  };
+  std::vector<Notice> notices;
+  void hear(const Notice& notice);
 };
 
 // A node: its NIC, link, memory and cores. The members that every request uses come first, with a cache line
 // for the link and one for the NIC's units.
 struct alignas(64) SimNode {
   NodeId id = 0;
+  std::uint8_t part = 0;  // index of the part of the simulation to which the node belongs
   bool is_up = true;
-  bool was_lost = false;
   // number of the incarnation, which grows with every restart; rkeys and connections belong to one
   // incarnation
   std::uint32_t incarnation = 1;
@@ -81,6 +96,7 @@ struct alignas(64) SimNode {
   // used instead of `requester` on a NIC with several units that transmit
   std::vector<Server> transmit_units;
   SwitchPort port;
+  bool was_lost = false;
   std::int64_t skew = 0;  // ns by which the node's clock differs from virtual time
   std::int64_t drift_ppb = 0;
   std::unique_ptr<NodeCpu> cpu;
@@ -126,10 +142,46 @@ enum class Effect : std::uint8_t {
   failed,     // a failure begins or ends
 };
 
+// What all parts of a simulated cluster share.
+struct Cluster {
+  explicit Cluster(const SimConfig& sim_config);
+  ~Cluster();
+  SimConfig config;
+  Timing timing;
+  std::vector<std::unique_ptr<SimNode>> nodes;
+  std::vector<std::unique_ptr<SimWorker>> workers;
+};
+
+// What a part of the simulation has for another one, by the window in which it was sent: while a part fills
+// one slot, the other part may read those of the windows before (threads.cc).
+struct Outbox {
+  // A message, or an object that goes back to the other part's pools; one cache line.
+  struct alignas(64) Item {
+    enum class Kind : std::uint8_t { message, answer, request, staged, copy };
+    void* object = nullptr;  // messages, answers: the SimRequest
+    Nanos at = 0;            // messages, answers: when they arrive
+    std::uint64_t order = 0;
+    // messages, answers: what the receiver will need of the request, to be prefetched
+    QueuePair* qp = nullptr;
+    WorkRequest* wr = nullptr;
+    Staged* data = nullptr;
+    Kind kind = Kind::message;
+  };
+  // A thread is at most one window ahead of another one, which may still read what was sent two windows
+  // before its own.
+  static constexpr unsigned windows = 4;
+  struct alignas(64) Slot {
+    std::vector<Item> items;
+    std::vector<SwitchPort::Notice> notices;
+  };
+  Slot slots[windows];
+};
+
+// A simulated cluster or, if SimConfig::threads is more than 1, the part of it that one thread simulates: the
+// nodes whose number is `part` modulo the number of parts.
 class Simulation {
  public:
-  explicit Simulation(const SimConfig& config);
-  ~Simulation();
+  Simulation(Cluster& shared, std::uint8_t number);
 
   [[nodiscard]] Nanos now() const { return queue.now(); }
   [[nodiscard]] Picos now_ps() const { return picos(queue.now()); }
@@ -180,8 +232,42 @@ class Simulation {
   }
   [[nodiscard]] std::uint32_t make_rkey(const SimNode& node, std::uint32_t region) const;
 
-  SimConfig config;
-  Timing timing;
+  // ---- Parts (threads.cc) ----------------------------------------------------------------------
+  // Whether the simulation follows the rules for several threads (SimConfig::threads).
+  [[nodiscard]] bool is_divisible() const { return divisible; }
+  // Schedules the arrival of a message at another node, `sender` being the node that sends it.
+  void send(SimRequest* request, const SimNode& sender, const SimNode& receiver, Nanos at) {
+    if (!is_divisible()) return queue.push(request, at);
+    send_across(request, sender, receiver, at);
+  }
+  void send_across(SimRequest* request, const SimNode& sender, const SimNode& receiver, Nanos at);
+  void notify(const SwitchPort::Notice& notice, SimNode& sender);
+  // Ends the run with an error at the end of this window, since what has happened concerns the nodes of two
+  // parts at one instant.
+  void give_up(const std::string& why) {
+    if (gave_up.empty()) gave_up = why;
+  }
+  // Give an object back to the pool that it was taken from, which may be another part's.
+  void give(SimRequest* request);
+  void give(Staged* staged);
+  void give_copy(WorkRequest* copy);
+  // Hands an object to the part `owner`, for its pool.
+  void give_back(std::uint8_t owner, void* object, Outbox::Item::Kind kind);
+  void take(const Outbox::Item& item);  // takes in what another part had for this one
+
+  Cluster& cluster;
+  const SimConfig& config;
+  const Timing& timing;
+  const std::uint8_t part;
+  const bool divisible;
+  // by part: what this part has for the others; in a cache line that nobody writes during a run
+  alignas(64) std::vector<Outbox> outboxes;
+  alignas(64) unsigned slot = 0;  // which slot of its outboxes this part fills
+  // by slot: when the first message arrives that was sent in its window
+  Nanos next_sent[Outbox::windows] = {forever, forever, forever, forever};
+  bool has_client_on_core = false;  // whether a client worker has been on a core
+  std::string gave_up;              // why the run cannot go on; empty: it can
+  coro::FramePool frames;  // with SimConfig::threads: the pool of the workers' coroutines during the run
   EventQueue queue;
   StagingPool staging;
   Pool<SimRequest> requests;
@@ -189,12 +275,18 @@ class Simulation {
   struct alignas(64) WorkRequestCopy {
     WorkRequest request;  // the first member, so that a pointer to it also points to its WorkRequestCopy
     WorkRequestCopy* next_free = nullptr;
+    std::uint8_t part = 0;  // the part of the simulation whose pool owns this copy
   };
   Pool<WorkRequestCopy> copies;
   Pool<SimWatch> watches;
   Pool<WorkerAlarm> alarms;
-  std::vector<std::unique_ptr<SimNode>> nodes;
-  std::vector<std::unique_ptr<SimWorker>> workers;
+  [[nodiscard]] WorkRequestCopy* take_copy() {
+    WorkRequestCopy* const copy = copies.take();
+    copy->part = part;
+    return copy;
+  }
+  std::vector<std::unique_ptr<SimNode>>& nodes;
+  std::vector<std::unique_ptr<SimWorker>>& workers;
   std::uint64_t hash = 0;
   Rng fault_rng;
   bool has_faults = false;
@@ -207,6 +299,9 @@ class Simulation {
   std::uint32_t live_clients = 0, live_tasks = 0;
   std::uint32_t late_writes = 0;  // number of WRITEs that were acknowledged and are not visible yet
 };
+
+// Makes the nodes of a cluster and assigns them to the parts of its simulation.
+void make_nodes(Cluster& cluster, const std::vector<std::unique_ptr<Simulation>>& parts);
 
 // What happens to a request: first its events, in the order of the hops in the diagram of docs/simulator.md,
 // then the functions that they call. They are in three files: requester.cc (the requester's NIC),
@@ -255,8 +350,13 @@ struct Stages {
   // arrival is scheduled anew.
   static bool paused_at_switch(SimRequest* request, SimNode& sender);
   // Queues a message at the switch: its transmission begins `turn` picoseconds from now and takes `span`
-  // picoseconds.
-  static void wait_at_switch(Simulation& sim, SimNode& sender, Picos turn, Picos span);
+  // picoseconds. Returns for how long the transmission stands still because the sender's link is paused.
+  static Picos wait_at_switch(Simulation& sim, SimNode& sender, Picos turn, Picos span);
+  // As wait_at_switch(); with SimConfig::threads the sender hears of it later, and a transmission never
+  // stands still.
+  static Picos meet_port(Simulation& sim, SimNode& sender, const SimNode& receiver, Picos turn, Picos span);
+  // With SimConfig::threads: takes the notices into account that the node has heard by now.
+  static void take_notices(Simulation& sim, SimNode& node);
 
   // ---- Functions defined in responder.cc
   static void respond(SimRequest* request);

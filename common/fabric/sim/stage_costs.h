@@ -71,6 +71,27 @@ struct Passage {
   return pcie_span(t, bytes, t.answer_packet);
 }
 
+// Number of packets that answer a DMA read of L bytes at the address `at`. The first one ends at a multiple
+// of R bytes (the read completion boundary), the others have C_rc data bytes. Without R (0), addresses do not
+// matter:
+//   R = 0 or at mod R = 0: ⌈L/C_rc⌉; else 1 + ⌈max(0, L − (R − at mod R))/C_rc⌉
+// Source: PCI Express base specification 3.0, section 2.3.1.1 (read completion boundary, 64 or 128 B); C_rc:
+// Kalia et al. 2016, appendix A.
+[[nodiscard]] constexpr std::uint64_t read_completions(const Timing& t, std::uint64_t at,
+                                                       std::uint64_t bytes) {
+  const std::uint64_t past = t.completion_boundary == 0 ? 0 : at % t.completion_boundary;
+  const std::uint64_t first = past == 0 ? 0 : std::min(bytes, t.completion_boundary - past);
+  return (first > 0) + t.pcie_packet.quotient(bytes - first + t.pcie_packet.value() - 1);
+}
+
+// PCIe time of a DMA read of L bytes at the address `at`, in n packets, by read_completions:
+//   L/β + n · (P_c + D)/β
+// Source: Kalia et al. 2016, section 2.1 and Figure 2a; the number of packets: read_completions.
+[[nodiscard]] constexpr Picos dma_read_span_at(const Timing& t, std::uint64_t at, std::uint64_t bytes) {
+  return static_cast<Picos>(bytes) * t.pcie_femtos_byte / 1000 +
+         static_cast<Picos>(read_completions(t, at, bytes)) * t.answer_packet;
+}
+
 // PCIe time of posted writes of L bytes, in the direction of the writes. β is the bandwidth of PCIe; a packet
 // has C_rc data bytes, P_r header bytes, and D bytes of acknowledgments and credits:
 //   L/β + ⌈L/C_rc⌉ · (P_r + D)/β
@@ -224,13 +245,13 @@ struct HandOver {
   return {data, data + t.pcie_read};
 }
 
-// For how long a NIC's fetch of a payload of L bytes that is not inlined keeps PCIe busy, and the latency
-// until the message leaves with its first packet of at most M bytes (the MTU); t_read is the latency of a DMA
-// read:
-//   busy dma_read_span(L), latency t_read + dma_read_span(min(L, M))
+// For how long a NIC's fetch of a payload of L bytes at the address `at` that is not inlined keeps PCIe busy,
+// and the latency until the message leaves with its first packet of at most M bytes (the MTU); t_read is the
+// latency of a DMA read:
+//   busy dma_read_span_at(at, L), latency t_read + dma_read_span_at(at, min(L, M))
 // Source: Kalia et al. 2016, sections 2.2.2 and 3.2 (inlining saves this DMA).
-[[nodiscard]] constexpr Visit payload_fetch(const Timing& t, std::uint64_t length) {
-  return {dma_read_span(t, length), t.pcie_read + dma_read_span(t, last_packet(t, length))};
+[[nodiscard]] constexpr Visit payload_fetch(const Timing& t, std::uint64_t at, std::uint64_t length) {
+  return {dma_read_span_at(t, at, length), t.pcie_read + dma_read_span_at(t, at, last_packet(t, length))};
 }
 
 // Latency of a miss in the NIC's cache of contexts, page translations or work requests. A miss is one PCIe
@@ -368,6 +389,15 @@ struct Pages {
   return span > room && turn > room ? turn - room : 0;
 }
 
+// How long the output port has none of a message's data to send, because the sender's link is still paused.
+// The port begins to send the message `turn` from now, has `room` of it in the buffer, and gets more of it
+// from `resumed` from now on, all in picoseconds of time on the link:
+//   max(0, resumed − (turn + room))
+// Source: IEEE 802.1Qbb and 802.3x: XON takes effect after a delay (docs/decisions/0081).
+[[nodiscard]] constexpr Picos port_starved(Picos turn, Picos room, Picos resumed) {
+  return std::max(Picos{0}, resumed - (turn + room));
+}
+
 // ---- The responder's NIC --------------------------------------------------------------------------
 
 // What a message does with a posted receive buffer: nothing, place its payload there, or carry its payload in
@@ -393,12 +423,13 @@ enum class Receives : std::uint8_t { nothing, placed, in_completion };
   return t.respond[gap_send] + (receives == Receives::in_completion ? t.inline_receive : t.payload);
 }
 
-// For how long PCIe is busy while the NIC reads the L bytes of a READ from memory, and the latency until the
-// response leaves with its first packet of at most M bytes (the MTU); t_read is the latency of a DMA read:
-//   busy dma_read_span(L), latency t_read + dma_read_span(min(L, M))
+// For how long PCIe is busy while the NIC reads the L bytes of a READ from memory at the address `at`, and
+// the latency until the response leaves with its first packet of at most M bytes (the MTU); t_read is the
+// latency of a DMA read:
+//   busy dma_read_span_at(at, L), latency t_read + dma_read_span_at(at, min(L, M))
 // Source: Kalia et al. 2016, section 2.1; t_read (pcie.read of the profile) is usually 400 to 900 ns.
-[[nodiscard]] constexpr Visit memory_read(const Timing& t, std::uint64_t length) {
-  return {dma_read_span(t, length), t.pcie_read + dma_read_span(t, last_packet(t, length))};
+[[nodiscard]] constexpr Visit memory_read(const Timing& t, std::uint64_t at, std::uint64_t length) {
+  return {dma_read_span_at(t, at, length), t.pcie_read + dma_read_span_at(t, at, last_packet(t, length))};
 }
 
 // For how long PCIe is busy while the NIC writes L bytes to memory, for a WRITE, or for a SEND whose payload

@@ -107,6 +107,22 @@ TEST_F(StageCosts, TheBusCarriesBytesAndAHeaderForEachPacket) {
   EXPECT_EQ(dma_write_span(t, 257), 32125 + 3 * 3500);
 }
 
+TEST_F(StageCosts, AReadCompletionEndsAtTheBoundary) {
+  EXPECT_EQ(read_completions(t, 100, 256), 2u);  // without a boundary, the address does not matter
+  HardwareProfile p = round_numbers();
+  p.pcie.completion_boundary_bytes = 64;
+  const Timing cut(p);
+  EXPECT_EQ(read_completions(cut, 64, 256), 2u);
+  EXPECT_EQ(read_completions(cut, 100, 28), 1u);       // to the boundary at 128
+  EXPECT_EQ(read_completions(cut, 100, 29), 2u);       // and a byte beyond it
+  EXPECT_EQ(read_completions(cut, 100, 256), 1u + 2);  // 28 bytes, 128, 100
+  EXPECT_EQ(read_completions(cut, 100, 0), 0u);
+  EXPECT_EQ(dma_read_span_at(cut, 100, 256), 32000 + 3 * 3000);
+  EXPECT_EQ(memory_read(cut, 100, 8).busy, 1000 + 3000);
+  EXPECT_EQ(memory_read(cut, 124, 8).busy, 1000 + 2 * 3000);
+  EXPECT_EQ(payload_fetch(cut, 124, 8).busy, 1000 + 2 * 3000);
+}
+
 TEST_F(StageCosts, FractionsOfAPicosecondAreCutOff) {
   HardwareProfile p = round_numbers();
   p.pcie.gbytes_s = 7.88;  // 126,904 fs for each byte: 380.7 ps for 3 bytes
@@ -226,7 +242,7 @@ TEST_F(StageCosts, TheNicFetchesWorkRequestsAndPayloads) {
   expect_visit(work_request_fetch(t, 3), 24'000 + 2 * 3000, 640'000 + 24'000 + 2 * 3000);
   // In ps: 2,048 bytes are fetched in 16 PCIe packets of 128 bytes; the message leaves after the first 1,024
   // bytes, which are 8 packets.
-  expect_visit(payload_fetch(t, 2048), 256'000 + 16 * 3000, 640'000 + 128'000 + 8 * 3000);
+  expect_visit(payload_fetch(t, 100, 2048), 256'000 + 16 * 3000, 640'000 + 128'000 + 8 * 3000);
 }
 
 TEST_F(StageCosts, AMissIsOneReadOfTheBus) {
@@ -259,6 +275,18 @@ TEST_F(StageCosts, ARefusalIsAnAcknowledgment) {
 
 TEST_F(StageCosts, APortOfTheSwitchEmptiesAtTheLinksRate) {
   EXPECT_EQ(t.port_buffer, 1000 * 800);
+  EXPECT_EQ(t.port_xon, 1000 * 800);
+  EXPECT_TRUE(t.is_pause_plain);
+  HardwareProfile profile = round_numbers();
+  profile.link.xon_offset_bytes = 300;
+  profile.link.pause_delay_ns = 50;
+  const Timing late(profile);
+  EXPECT_EQ(late.port_buffer, 1000 * 800 + 50'000);
+  EXPECT_EQ(late.port_xon, 700 * 800);
+  EXPECT_EQ(late.pause_delay, 50'000);
+  EXPECT_FALSE(late.is_pause_plain);
+  EXPECT_EQ(port_starved(600, 400, 900), 0);
+  EXPECT_EQ(port_starved(600, 400, 1100), 100);
   EXPECT_EQ(still_waiting(1000, 5000, 3000), 3000);
   EXPECT_EQ(still_waiting(3000, 5000, 3000), 2000);
   EXPECT_EQ(still_waiting(6000, 5000, 3000), 0);
@@ -288,8 +316,8 @@ TEST_F(StageCosts, TheReceivingSideHasAGapByVerbBytesAndReceive) {
 }
 
 TEST_F(StageCosts, MemoryIsReadAndWrittenOverTheBus) {
-  expect_visit(memory_read(t, 8), 1000 + 3000, 640'000 + 1000 + 3000);
-  expect_visit(memory_read(t, 2048), 256'000 + 16 * 3000, 640'000 + 128'000 + 8 * 3000);
+  expect_visit(memory_read(t, 0, 8), 1000 + 3000, 640'000 + 1000 + 3000);
+  expect_visit(memory_read(t, 100, 2048), 256'000 + 16 * 3000, 640'000 + 128'000 + 8 * 3000);
   expect_visit(memory_write(t, 8), 1000 + 3500, 250'000 + 1000 + 3500);
   expect_visit(memory_write(t, 2048), 256'000 + 16 * 3500, 250'000 + 128'000 + 8 * 3500);
   expect_visit(write_in_completion(t, 32), 96 * 125 + 3500, 250'000 + 96 * 125 + 3500);

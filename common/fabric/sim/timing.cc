@@ -1,6 +1,7 @@
 // Converts the constants of a hardware profile to the units of stage_costs.h.
 #include "common/fabric/sim/timing.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "common/fabric/sim/scheduler_costs.h"
@@ -12,6 +13,15 @@ Nanos rounded(double ns) { return static_cast<Nanos>(std::llround(ns)); }
 // Femtoseconds per byte: 10^15 fs a second, divided by bytes a second.
 std::int64_t femtos_per_byte(double gbytes_s) {
   return gbytes_s > 0 ? static_cast<std::int64_t>(std::llround(1e6 / gbytes_s)) : 0;
+}
+
+void set_pauses(const LinkProfile& link, Timing* t) {
+  if (link.port_buffer_bytes == 0) return;
+  const std::uint32_t xon = link.port_buffer_bytes - std::min(link.port_buffer_bytes, link.xon_offset_bytes);
+  t->is_pause_plain = link.xon_offset_bytes == 0 && link.pause_delay_ns == 0;
+  t->pause_delay = picos(link.pause_delay_ns);
+  t->port_xon = static_cast<Picos>(xon) * t->link_femtos_byte / 1000;
+  t->port_buffer = static_cast<Picos>(link.port_buffer_bytes) * t->link_femtos_byte / 1000 + t->pause_delay;
 }
 
 void set_crowded(const CrowdedNic& nic, const CpuProfile& cpu, Timing* t) {
@@ -74,13 +84,14 @@ Timing::Timing(const HardwareProfile& profile) {
   // The NIC fetches RECV requests ahead of their use, a 64-byte line at a time.
   recv_fetch = dma_read_span(*this, pcie_line) * recv_request_bytes / pcie_line;
   completion_bytes = pcie_bus.completion_bytes;
+  completion_boundary = pcie_bus.completion_boundary_bytes;
   completion_entry = dma_write_span(*this, completion_bytes);
   page = Divisor(nic.page_bytes);
   mtu = Divisor(profile.link.mtu_bytes);
   framing = profile.link.framing_bytes;
   network = picos(profile.link.switch_ns + profile.link.cable_ns);
   link_femtos_byte = femtos_per_byte(profile.link.gbits_s / 8);
-  port_buffer = static_cast<Picos>(profile.link.port_buffer_bytes) * link_femtos_byte / 1000;
+  set_pauses(profile.link, this);
   const CpuProfile& cpu = profile.cpu;
   post = rounded(cpu.post_ns);
   post_recv = rounded(cpu.post_recv_ns);

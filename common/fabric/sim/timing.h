@@ -38,12 +38,16 @@ struct Timing {
   // time on the PCIe bus towards the NIC: of a line written by MMIO, of a doorbell, and of fetching a RECV
   Picos mmio_line = 0, doorbell_packet = 0, recv_fetch = 0;
   Picos completion_entry = 0;  // time of a completion queue entry on the PCIe bus from the NIC to memory
-  Picos port_buffer = 0;       // buffer of a switch port, as ps of time on the link; 0: unlimited
+  // What a switch port holds of a node's data until the node has stopped, what is left of it when the switch
+  // lets the node go on, and the delay of both, as ps of time on the link. port_buffer 0: unlimited.
+  Picos port_buffer = 0, port_xon = 0, pause_delay = 0;
+  bool is_pause_plain = true;  // true: no delay, and a link goes on as soon as a packet fits
   std::int64_t link_femtos_byte = 0, pcie_femtos_byte = 0, respond_femtos_byte = 0;
   // PCIe time of one packet's header: of packets that answer reads, and of writes. A packet has `pcie_packet`
   // bytes of data.
   Picos answer_packet = 0, write_packet = 0;
   Divisor pcie_packet;
+  std::uint64_t completion_boundary = 0;  // 0: addresses of DMA reads do not matter
   Divisor page, mtu;
   std::uint64_t framing = 0;           // link bytes that a packet takes for its preamble and gap
   std::uint64_t completion_bytes = 0;  // size of a completion queue entry

@@ -86,6 +86,9 @@ QueuePair* SimWorker::queue_pair(const WorkRequest& wr) {
 // Adds a queue pair to those in use at its node and, if it is connected, at the node at its other end.
 void SimWorker::count_queue_pair(const QueuePair& qp, std::uint32_t by) {
   node_.queue_pairs_in_use += by;
+  // Where the simulation has several parts, no latency depends on this count, and the other node may belong
+  // to another part.
+  if (sim_.is_divisible()) return;
   if (qp.transport != Transport::ud && qp.target != &node_) qp.target->queue_pairs_in_use += by;
 }
 
@@ -181,7 +184,7 @@ void SimWorker::do_post(WorkRequest* chain) {
 void SimWorker::do_post_detached(const WorkRequest& request) {
   if (is_dead_) return;
   prefetch_queue_pair(request.peer);
-  auto* copy = sim_.copies.take();
+  auto* copy = sim_.take_copy();
   copy->request = request;
   copy->request.next = nullptr;
   copy->request.sink = nullptr;

@@ -59,7 +59,8 @@ void SimWorker::kill() {
 
 void SimWorker::on_scheduled(SimThread* thread) {
   auto* self = static_cast<SimWorker*>(thread->owner());
-  const Simulation& sim = self->sim_;
+  Simulation& sim = self->sim_;
+  if (self->spec().role == Role::client) sim.has_client_on_core = true;
   self->is_on_core_ = true;
   if (self->work_left_ > 0) self->busy_until_ = sim.now() + self->work_left_;
   self->work_left_ = 0;
@@ -103,7 +104,10 @@ void SimWorker::wake(Nanos at) {
 
 void SimWorker::wake_or_run() {
   const bool is_free = is_on_core_ && !wake_is_pending_ && busy_until_ <= sim_.now();
-  if (is_free && sim_.queue.is_next_at_now()) return run();
+  if (is_free && sim_.queue.is_next_at_now()) {
+    sim_.queue.leave_out();
+    return run();
+  }
   wake(sim_.now());
 }
 

@@ -1,7 +1,6 @@
 // The control path of the verbs fabric: regions, the exchange of addresses and queue pairs, runs, and
 // agreement between the processes.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <sys/random.h>
 
 #include <algorithm>
@@ -11,12 +10,12 @@
 
 #include "common/base/check.h"
 #include "common/fabric/processes/clock.h"
-#include "common/fabric/processes/laggards.h"
+#include "common/fabric/realtime/laggards.h"
+#include "common/fabric/realtime/last_resort.h"
 #include "common/fabric/realtime/regions.h"
 #include "common/fabric/realtime/worker_pool.h"
 #include "common/fabric/verbs/connector.h"
 #include "common/fabric/verbs/device.h"
-#include "common/fabric/verbs/last_resort.h"
 #include "common/fabric/verbs/opening.h"
 #include "common/fabric/verbs/peers.h"
 #include "common/fabric/verbs/port_counters.h"
@@ -146,7 +145,7 @@ class VerbsFabric final : public Fabric {
   [[nodiscard]] Result<std::vector<LinkRecord>> share(std::string_view what,
                                                       const std::vector<LinkRecord>& mine, Nanos within);
   void await_clients();
-  [[nodiscard]] LastResort::End end_by_force() const;
+  [[nodiscard]] realtime::LastResort::End end_by_force() const;
   [[nodiscard]] std::vector<CounterValues> read_counters() const {
     std::vector<CounterValues> by_rail;
     for (const auto& device : rails_)
@@ -414,7 +413,7 @@ Result<RemoteRegion> VerbsFabric::lookup(NodeId node, std::string_view region) c
 // each wake-up of this thread takes a core from a worker.
 void VerbsFabric::await_clients() {
   const bool is_alone = config_.control == nullptr;
-  processes::Laggards laggards(shared_.now(), config_.laggards_most, config_.run_most);
+  realtime::Laggards laggards(shared_.now(), config_.laggards_most, config_.run_most);
   bool has_told = false;
   while (!shared_.stopping.load()) {
     const bool have_ended = pool_.await_own_clients(has_told ? 0 : run_look);
@@ -422,7 +421,7 @@ void VerbsFabric::await_clients() {
     std::vector<std::uint32_t> running = connector_->still_running(runs_);
     if (have_ended && running.empty()) return;
     if (laggards.is_over(shared_.now(), have_ended || (running.empty() && !is_alone))) {
-      if (!have_ended) running.push_back(rank());
+      for (const std::uint32_t node : pool_.nodes_of_running_clients()) running.push_back(node);
       late_ = std::move(running);
       return;
     }
@@ -434,7 +433,7 @@ void VerbsFabric::await_clients() {
 
 // Returns the line to print and the exit status if the process has to be ended because its workers have not
 // ended.
-LastResort::End VerbsFabric::end_by_force() const {
+realtime::LastResort::End VerbsFabric::end_by_force() const {
   constexpr int status_interrupted = 130;
   if (shared_.interrupted.load())
     return {"verbs: interrupted; workers that wait for the device were ended with the process",
@@ -454,7 +453,7 @@ Result<RunEnd> VerbsFabric::run() {
   const bool shares_cores =
       config_.shares_cores.value_or(shared_.has_software() || pool_.started() > realtime::usable_cores());
   counters_before_ = read_counters();
-  std::optional<LastResort> last_resort;
+  std::optional<realtime::LastResort> last_resort;
   const RunEnd end = pool_.run(shares_cores, [&] {
     await_clients();
     last_resort.emplace(shared_.interrupted.load()  ? interrupted_most
@@ -466,10 +465,11 @@ Result<RunEnd> VerbsFabric::run() {
   if (shared_.has_failed.load()) return fail(ErrorCode::unavailable, shared_.failure_text());
   counters_after_ = read_counters();
   if (late_.empty()) return end;
-  return fail(
-      ErrorCode::timed_out,
-      fmt::format("verbs: the clients of node {} have not ended, long after {}", fmt::join(late_, ", "),
-                  config_.control == nullptr ? "the run's time" : "those of the others or the run's time"));
+  std::vector<std::uint32_t> lost;
+  for (std::uint32_t node = 0; node < config_.nodes; ++node) {
+    if (shared_.is_lost(static_cast<NodeId>(node))) lost.push_back(node);
+  }
+  return fail(ErrorCode::timed_out, realtime::late_text("verbs", late_, lost, config_.control == nullptr));
 }
 
 // Adds the counters of the ports of all rails, before, after, and what has changed, to those of a node.

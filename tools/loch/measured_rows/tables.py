@@ -29,6 +29,8 @@ def _run(words: list[str], setup: Callable[[], int], program: str) -> int:
     if status := setup():
         return status
     hardware, to = value_of(words, "--hardware") or "all", value_of(words, "--json")
+    constants = value_of(words, "--hardware-set")
+    bench = [program, "bench", *(["--hardware-set", constants] if constants else [])]
     with tempfile.TemporaryDirectory(prefix="loch-calibrate-") as folder:
         made = os.path.join(folder, "rows.json")
         rest = [*without(words, "--json"), "--json", made]
@@ -40,9 +42,7 @@ def _run(words: list[str], setup: Callable[[], int], program: str) -> int:
         print(done.stdout, end="", flush=True)
     failed = False
     for table in tables_of(hardware, program):
-        outcomes = run_all(
-            table, "" if hardware == "all" else hardware, [program, "bench"], len(os.sched_getaffinity(0))
-        )
+        outcomes = run_all(table, "" if hardware == "all" else hardware, bench, len(os.sched_getaffinity(0)))
         failed |= bool(named_failures(table, outcomes))
         rows += as_json(table, outcomes)
         if to != "-":

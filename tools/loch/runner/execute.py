@@ -84,14 +84,20 @@ class Executor:
     @property
     def is_measuring(self) -> bool:
         """Whether a measured point is running, next to which no other point may run."""
-        return any(each.point.is_measured for each in self._running)
+        return any(each.point.is_measured for each in self._running) or any(
+            process.is_measured for process, _ in self._together
+        )
+
+    def is_launched(self, point: Point) -> bool:
+        """Whether a point is started by a launcher, as one process a node."""
+        return self.launch is not None and self.launch.is_for(point)
 
     def start(self, point: Point, ended: Callable[[Outcome], None]) -> None:
         """Starts a point. If it cannot be started, `ended` is called at once with the failure."""
         self._start(point, ended)
 
     def start_together(self, points: list[Point], leave: Callable[[list[Point]], None]) -> None:
-        """Starts simulated points that begin with the same preloaded cluster, in one process. `leave` is called with those that
+        """Starts points that begin with the same preloaded cluster, in one process. `leave` is called with those that
         have to run by themselves after all."""
         members = []
         for point in points:
@@ -222,7 +228,9 @@ class Executor:
         tail = _tail(member.output)
         member.result.unlink(missing_ok=True)
         member.output.unlink(missing_ok=True)
-        return self._store(member.point, member.argv, one.elapsed_s, found, one.exit_status, tail, None, self.host)
+        return self._store(
+            member.point, member.argv, one.elapsed_s, found, one.exit_status, tail, one.others, self.host
+        )
 
     def _keep_ending(self, point: Point, argv: list[str], ending: Ending) -> Outcome:
         """Judges and stores how a point ended on another machine."""

@@ -31,7 +31,7 @@ class _Chore:
     ended: Callable[[bool], None]
 
 
-@dataclass
+@dataclass(eq=False)
 class _Waiting:
     """A point that has not been started; points with the same `key` (together.key()) can run in one process."""
 
@@ -63,7 +63,9 @@ class Pool:
         self._heard[id(executor)] = (executor, ended)
         for queue, kind in ((self._simulated, False), (self._measured, True)):
             mine = [
-                _Waiting(executor, point, ended, together.key(point)) for point in points if point.is_measured == kind
+                _Waiting(executor, point, ended, None if executor.is_launched(point) else together.key(point))
+                for point in points
+                if point.is_measured == kind
             ]
             if first:
                 queue.extendleft(reversed(mine))
@@ -121,37 +123,35 @@ class Pool:
             if self._chores:
                 self._start_chore(*self._chores.popleft())
             else:
-                self._start_next()
+                self._start_next(self._simulated)
         if self._measured and not self._busy() and not self._elsewhere() and not self._simulated and not self._chores:
-            next_one = self._measured.popleft()
-            next_one.executor.start(next_one.point, next_one.ended)
+            self._start_next(self._measured)
 
-    def _start_next(self) -> None:
-        """Starts the next simulated point, together with those that begin with the same preloaded cluster."""
-        first = self._simulated.popleft()
-        mates = self._take_mates(first)
+    def _start_next(self, queue: deque[_Waiting]) -> None:
+        """Starts the next point of a queue, together with those that begin with the same preloaded cluster."""
+        first = queue.popleft()
+        mates = self._take_mates(first, queue)
         if not mates:
             first.executor.start(first.point, first.ended)
             return
         points = [first.point, *(each.point for each in mates)]
-        first.executor.start_together(points, lambda left: self._return(first, left))
+        first.executor.start_together(points, lambda left: self._return(first, left, queue))
 
-    def _take_mates(self, first: _Waiting) -> list[_Waiting]:
-        """Takes points that can run together with `first` out of the queue; fewer towards the queue's end, so that all
-        jobs have work until the end."""
-        most = min(together.MOST, len(self._simulated) // (2 * self.jobs))
+    def _take_mates(self, first: _Waiting, queue: deque[_Waiting]) -> list[_Waiting]:
+        """Takes points that can run together with `first` out of its queue; fewer simulated ones towards the queue's end, so
+        that all jobs have work until the end."""
+        most = together.MOST if queue is self._measured else min(together.MOST, len(queue) // (2 * self.jobs))
         if first.key is None or most == 0:
             return []
-        alike = [each for each in self._simulated if each.key == first.key and each.executor is first.executor][:most]
-        if alike:
-            taken = {id(each) for each in alike}
-            self._simulated = deque(each for each in self._simulated if id(each) not in taken)
+        alike = [each for each in queue if each.key == first.key and each.executor is first.executor][:most]
+        for each in alike:
+            queue.remove(each)
         return alike
 
-    def _return(self, first: _Waiting, left: list[Point]) -> None:
-        """Puts points that the process shared with `first` did not run back to the front of the queue, to run by
+    def _return(self, first: _Waiting, left: list[Point], queue: deque[_Waiting]) -> None:
+        """Puts points that the process shared with `first` did not run back to the front of their queue, to run by
         themselves."""
-        self._simulated.extendleft(reversed([_Waiting(first.executor, point, first.ended) for point in left]))
+        queue.extendleft(reversed([_Waiting(first.executor, point, first.ended) for point in left]))
 
     def _start_chore(self, call: Callable[[], None], ended: Callable[[bool], None]) -> None:
         process = multiprocessing.get_context("fork").Process(target=_in_child, args=(call,))

@@ -4,6 +4,7 @@ numbers."""
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from . import band_report, blocks, intervals, per_axis, power, published
@@ -18,6 +19,8 @@ from .tables import Results, Row, failed_share
 from .units import about
 
 GAVE_UP_LIMIT = 0.01  # share of a point's operations that may give up before the report warns
+# a percentile above the median, or the maximum, of a latency, as fields of results are named
+TAIL = re.compile(r"_us\.(?:\w+\.)?(?:p9\d(?:_9)?|max)\b")
 
 
 def origin(results: Results, system: System, place: tuple[tuple[str, Any], ...] = ()) -> str:
@@ -195,16 +198,32 @@ def caption(results: Results) -> str:
     )
     kind, n = results.experiment.figure.kind, _number_of_runs(results)
     if n == "1":
-        return said + "One run a point (n = 1)."
+        return said + "One run a point (n = 1)." + _tails(results)
     if kind == "cdf":
-        return said + f"n = {n} runs."
+        return said + f"n = {n} runs." + _tails(results)
     bars = f"; bars are {interval_name(results)}" if kind in ("line", "bars") else ""
-    return said + f"Medians of n = {n} runs{bars}.{_two_groups(results)}"
+    return said + f"Medians of n = {n} runs{bars}.{_two_groups(results)}{_tails(results)}"
 
 
 def _how_many_runs(results: Results) -> str:
     n = _number_of_runs(results)
-    return f"Medians of n = {n} runs.{_two_groups(results)}" if n != "1" else "One run a point."
+    runs = f"Medians of n = {n} runs.{_two_groups(results)}" if n != "1" else "One run a point."
+    return runs + _tails(results)
+
+
+def _tails(results: Results) -> str:
+    """A warning if the figure shows percentiles above the median, or a maximum, of simulated latencies; else empty."""
+    experiment = results.experiment
+    shown = [*experiment.figure.y, *experiment.figure.rows, experiment.figure.x]
+    of_tail = any(TAIL.search(f"{name} {experiment.derive_text.get(name, '')}") for name in shown)
+    if not of_tail and experiment.figure.kind != "cdf":
+        return ""
+    if not any(row.point.params.get("fabric") == "sim" for row in results.rows):
+        return ""
+    return (
+        " Simulated percentiles above the median say little: of what delays a thread now and then, only the kernel's"
+        " scheduler is modelled."
+    )
 
 
 def _number_of_runs(results: Results) -> str:

@@ -1,11 +1,12 @@
 """Points that begin with the same preloaded cluster: one process of loch-bench sets it up, and runs each point in a copy of
-itself (`loch-bench points`)."""
+itself (`loch-bench points`): simulated points, and points on shm in one process."""
 
 from __future__ import annotations
 
 import json
 import os
 import subprocess
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable
@@ -13,6 +14,7 @@ from typing import Any, Callable
 from . import options
 from .child import die_with_parent, kill_group
 from .grid import Point
+from .provenance import OthersMeter
 
 # Most points that one process runs: if it ends early, few have to be run again, and near the end of a run several
 # processes share the remaining points.
@@ -22,7 +24,8 @@ MOST = 12
 def key(point: Point) -> str | None:
     """A key equal for points that differ only in options of the load (options.OF_LOAD), which the preloaded cluster
     does not depend on; None for a point that runs by itself."""
-    if point.is_measured or point.params.get("processes") or not options.runs_together():
+    is_in_memory = point.params.get("fabric") in ("sim", "shm") and point.power is None
+    if not is_in_memory or point.params.get("processes") or not options.runs_together():
         return None
     return json.dumps(
         {name: each for name, each in point.params.items() if name not in options.OF_LOAD}, sort_keys=True
@@ -48,6 +51,7 @@ class Ended:
     elapsed_s: float
     exit_status: int | None
     timed_out: bool = False
+    others: float | None = None  # share of the CPU time that other programs used; None for a simulated point
 
 
 class Together:
@@ -58,6 +62,8 @@ class Together:
         """Starts the process; OSError if it cannot be started."""
         self.left = dict(enumerate(members))
         self.is_over = False
+        self.is_measured = any(each.point.is_measured for each in members)
+        self._meter = OthersMeter(now)  # of the member that began last
         first = members[0]
         self._list = first.output.with_name(f"{first.output.name}.list.tmp")
         self._said = first.output.with_name(f"{first.output.name}.said.tmp")
@@ -123,13 +129,16 @@ class Together:
             if isinstance(said, dict) and isinstance(said.get("point"), int) and said["point"] in self.left:
                 news.append(said)
                 self._began = said["point"]
+                if "pid" in said:
+                    self._meter = OthersMeter(time.monotonic())
         return news
 
     def _end(self, said: dict[str, Any], now: float) -> Ended:
         member = self.left.pop(int(said["point"]))
         status = int(said["status"]) if "status" in said else -int(said["signal"])
         elapsed, self._since = now - self._since, now
-        return Ended(member, elapsed, status)
+        others = self._meter.share(now, float(said.get("cpu_s", 0))) if self.is_measured else None
+        return Ended(member, elapsed, status, others=others)
 
     def _kill(self) -> None:
         kill_group(self._process.pid)

@@ -7,7 +7,7 @@
 
 #include "common/base/units.h"
 
-namespace loch::fabric::verbs {
+namespace loch::fabric::realtime {
 
 // While the object lives, a deadline runs. When it passes, the process prints a line on standard error and
 // ends at once: threads that wait for a NIC cannot be ended otherwise, and the memory that the NIC may still
@@ -30,4 +30,4 @@ class LastResort {
   std::jthread thread_;
 };
 
-}  // namespace loch::fabric::verbs
+}  // namespace loch::fabric::realtime

@@ -1,9 +1,9 @@
 // Tests of how long a run waits for clients that have not ended when others have.
-#include "common/fabric/processes/laggards.h"
+#include "common/fabric/realtime/laggards.h"
 
 #include <gtest/gtest.h>
 
-namespace loch::fabric::processes {
+namespace loch::fabric::realtime {
 namespace {
 
 TEST(Laggards, NobodyIsLateBeforeSomebodyHasEnded) {
@@ -32,5 +32,13 @@ TEST(Laggards, ARunThatIsLimitedEndsThoughNobodyHas) {
   EXPECT_TRUE(run.is_over(1701, false));
 }
 
+TEST(Laggards, TheLineNamesLateAndLostNodes) {
+  EXPECT_EQ(late_text("ofi", {0, 2}, {}, true),
+            "ofi: the clients of node 0, 2 have not ended, long after the run's time");
+  EXPECT_EQ(late_text("verbs", {0}, {1}, false),
+            "verbs: the clients of node 0 have not ended, long after those of the others or the run's time; "
+            "node 1 is lost");
+}
+
 }  // namespace
-}  // namespace loch::fabric::processes
+}  // namespace loch::fabric::realtime

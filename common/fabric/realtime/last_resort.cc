@@ -1,5 +1,5 @@
 // Waits for a deadline on a thread of its own, and ends the process when the deadline passes.
-#include "common/fabric/verbs/last_resort.h"
+#include "common/fabric/realtime/last_resort.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 #include <stop_token>
 #include <utility>
 
-namespace loch::fabric::verbs {
+namespace loch::fabric::realtime {
 
 LastResort::LastResort(Nanos within, std::function<End()> end)
     : thread_([within, end = std::move(end)](const std::stop_token& cancelled) {
@@ -27,4 +27,4 @@ LastResort::LastResort(Nanos within, std::function<End()> end)
 
 LastResort::~LastResort() = default;
 
-}  // namespace loch::fabric::verbs
+}  // namespace loch::fabric::realtime
