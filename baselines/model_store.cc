@@ -308,7 +308,7 @@ coro::Task<void> ModelStore::serve(fabric::Worker& worker, std::uint32_t index) 
     std::byte* const reply = co_await server.reply_buffer();
     ParsedRequest parsed;
     if (!parse_request(settings_.system, kept_text(request.data, request.length), parsed)) {
-      ++unintelligible_;
+      ++own.unintelligible;
       server.drop(request);
       continue;
     }
@@ -320,8 +320,8 @@ coro::Task<void> ModelStore::serve(fabric::Worker& worker, std::uint32_t index) 
     server.reply(request, length);
   }
   co_await server.close();
-  served_ += server.counters().served;
-  duplicates_ += server.counters().duplicates;
+  own.served += server.counters().served;
+  own.duplicates += server.counters().duplicates;
 }
 
 std::unique_ptr<kv::Client> ModelStore::client(fabric::Worker& worker, std::uint32_t slot) {
@@ -334,12 +334,18 @@ std::unique_ptr<kv::Client> ModelStore::client(fabric::Worker& worker, std::uint
 std::map<std::string, double> ModelStore::counters() const {
   std::uint64_t retries = 0;
   for (const auto& [who, channel] : clients_) retries += channel->counters().retries;
+  std::uint64_t served = 0, unintelligible = 0, duplicates = 0;
+  for (const Server& server : servers_) {
+    served += server.served;
+    unintelligible += server.unintelligible;
+    duplicates += server.duplicates;
+  }
   const auto key = [&](std::string_view what) { return settings_.flag(what); };
   return {{key("modelled"), 1},
-          {key("served"), static_cast<double>(served_)},
+          {key("served"), static_cast<double>(served)},
           {key("retries"), static_cast<double>(retries)},
-          {key("duplicates"), static_cast<double>(duplicates_)},
-          {key("unintelligible"), static_cast<double>(unintelligible_)}};
+          {key("duplicates"), static_cast<double>(duplicates)},
+          {key("unintelligible"), static_cast<double>(unintelligible)}};
 }
 
 std::string ModelStore::transport() const {

@@ -43,6 +43,8 @@ class ModelStore final : public kv::Store {
   struct Server {
     Table table;
     Table behind;  // known-bad variant write-behind: PUTs that were answered and are not stored yet
+    // numbers of requests; of each node its own, because threads of a simulation run different nodes
+    std::uint64_t served = 0, unintelligible = 0, duplicates = 0;
   };
 
   // Executes the request, writes its reply, and returns the reply's length in bytes.
@@ -63,7 +65,6 @@ class ModelStore final : public kv::Store {
   std::vector<rpc::MessageRegions> regions_;                              // indexed by node
   std::vector<Server> servers_;                                           // indexed by serving node
   std::map<std::uint32_t, std::unique_ptr<rpc::MessageClient>> clients_;  // keyed by node and client worker
-  std::uint64_t served_ = 0, unintelligible_ = 0, duplicates_ = 0;
 };
 
 }  // namespace loch::baselines

@@ -479,6 +479,8 @@ Result<std::unique_ptr<check::HistoryWriter>> open_history(const BenchOptions& o
                     "from one of each",
                     o.history));
   }
+  // Only a durable history has a file before it is complete.
+  if (place.ranks > 1) heed_interrupts();
   return check::HistoryWriter::create(history_part(o.history, place),
                                       {.durable = place.ranks > 1,
                                        // Without synchronisation, a crash of the machine loses what only the

@@ -48,9 +48,12 @@ InterruptScope::InterruptScope(fabric::Fabric* fabric) {
   LOCH_CHECK(running.load() == nullptr, "one run at a time");
   running.store(fabric);
   install();
+  if (fabric != nullptr && was_interrupted()) fabric->interrupt();
 }
 
 InterruptScope::~InterruptScope() { running.store(nullptr); }
+
+void heed_interrupts() { install(); }
 
 bool was_interrupted() { return signals.load() > 0; }
 

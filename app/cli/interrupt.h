@@ -15,6 +15,10 @@ class InterruptScope {
   InterruptScope& operator=(const InterruptScope&) = delete;
 };
 
+// From this call on, SIGINT and SIGTERM do not end the process: the next InterruptScope interrupts its fabric
+// if one of them has come. To be called before a file is begun that the interrupted run has to remove.
+void heed_interrupts();
+
 // Whether SIGINT or SIGTERM has been received since the process began.
 [[nodiscard]] bool was_interrupted();
 

@@ -20,11 +20,14 @@ namespace {
 
 constexpr int forwarded[] = {SIGINT, SIGTERM, SIGHUP};
 
-// Process id of the child; static, because a signal handler has no argument to pass it.
+// Process id of the child, and the signal forwarded last (0: none); static, because a signal handler has no
+// argument to pass them.
 std::atomic<pid_t> supervised = 0;
-static_assert(std::atomic<pid_t>::is_always_lock_free);
+std::atomic<int> last_forwarded = 0;
+static_assert(std::atomic<pid_t>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
 
 void forward(int signal) {
+  last_forwarded.store(signal);
   if (const pid_t child = supervised.load(); child > 0) kill(child, signal);
 }
 
@@ -71,6 +74,7 @@ int supervise(const std::function<int()>& child, const SuperviseConfig& config) 
   struct sigaction action{};
   action.sa_handler = forward;
   supervised.store(pid);
+  last_forwarded.store(0);
   for (std::size_t i = 0; i < std::size(forwarded); ++i) sigaction(forwarded[i], &action, &old_actions[i]);
   sigprocmask(SIG_SETMASK, &before, nullptr);
 
@@ -84,7 +88,7 @@ int supervise(const std::function<int()>& child, const SuperviseConfig& config) 
     const int signal = WTERMSIG(status);
     std::fprintf(stderr, "%s (process %d) was killed by signal %d\n", config.label.c_str(), last, signal);
     if (config.on_killed) config.on_killed(last, signal);
-    result = 0;
+    result = signal == last_forwarded.load() ? 128 + signal : 0;
   }
   if (config.on_ended) config.on_ended();
   return result;

@@ -25,8 +25,9 @@ struct SuperviseConfig {
 // Forks, runs `child` in the child process and exits there with the status that `child` returns. The
 // parent waits, forwards SIGINT, SIGTERM and SIGHUP to the child, and returns the child's exit status. A
 // child that was killed is reported on standard error ("node 1 (process 1234) was killed by signal 9")
-// and counts as status 0, because its death is a result and not an error. The kernel kills the child if
-// the supervisor dies. To be called before the process has threads.
+// and counts as status 0, because its death is a result and not an error; unless a forwarded signal killed
+// it: then the status is 128 and the signal's number, as a shell has it. The kernel kills the child if the
+// supervisor dies. To be called before the process has threads.
 [[nodiscard]] int supervise(const std::function<int()>& child, const SuperviseConfig& config);
 
 // To be called from SuperviseConfig::wait after the child was restarted: signals are forwarded to process

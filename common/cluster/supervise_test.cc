@@ -48,7 +48,7 @@ struct Family {
   int pipe_end = -1;
 };
 
-Family start_family() {
+Family start_family(bool has_handler = true) {
   int ends[2];
   EXPECT_EQ(pipe(ends), 0);
   Family family;
@@ -57,8 +57,8 @@ Family start_family() {
     close(ends[0]);
     const int out = ends[1];
     _exit(supervise(
-        [out] {
-          signal(SIGTERM, [](int) { _exit(42); });
+        [out, has_handler] {
+          if (has_handler) signal(SIGTERM, [](int) { _exit(42); });
           const pid_t self = getpid();
           (void)!write(out, &self, sizeof self);
           for (;;) pause();
@@ -70,6 +70,17 @@ Family start_family() {
   EXPECT_EQ(read(ends[0], &family.child, sizeof family.child), static_cast<ssize_t>(sizeof family.child));
   family.pipe_end = ends[0];
   return family;
+}
+
+// A run that is asked to end before its child has handlers has not ended well.
+TEST(Supervise, AChildKilledByAForwardedSignalHasTheStatusOfAShell) {
+  const Family family = start_family(false);
+  kill(family.supervisor, SIGTERM);
+  int status = 0;
+  waitpid(family.supervisor, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 128 + SIGTERM);
+  close(family.pipe_end);
 }
 
 TEST(Supervise, PassesSignalsOn) {

@@ -242,6 +242,36 @@ class Files(Folder):
         self.assertEqual(written, [Path("1/inside")])
 
 
+    def test_nothing_is_put_into_the_folder_of_a_rank_that_has_ended(self):
+        came, lock = io.BytesIO(), threading.Lock()
+        ssh_rank.put(came, lock, ssh_rank.ITEM, 0, "late", b"data")
+        came.seek(0)
+        there = self.folder / "rank"
+        there.mkdir()
+        rank = ssh_rank.Rank(there, {"rank": 1, "job": "j"}, came, io.BytesIO())
+        rank.end()
+        rank.take(SimpleNamespace(kill=lambda: None))
+        self.assertEqual(list(there.iterdir()), [])
+
+    def test_a_folder_is_removed_though_something_still_writes_into_it(self):
+        there = self.folder / "rank"
+        there.mkdir()
+        rank = ssh_rank.Rank(there, {"rank": 1, "job": "j"}, io.BytesIO(), io.BytesIO())
+        (there / "of-the-rank").touch()
+        remove = ssh_rank.shutil.rmtree
+
+        def remove_beside_a_writer(folder, **how):
+            rmtree.side_effect = remove
+            remove(folder, **how)
+            folder.mkdir()
+            (folder / "of-the-worker").touch()
+
+        with mock.patch.object(ssh_rank.shutil, "rmtree", side_effect=remove_beside_a_writer) as rmtree:
+            rank.remove_folder()
+        self.assertEqual(rmtree.call_count, 2)
+        self.assertFalse(there.exists())
+
+
 class Chosen(Folder):
     def test_ssh_where_there_is_no_mpirun(self):
         hosts = str(self.write("n1\nn2 slots=2\n", "hosts"))

@@ -57,6 +57,9 @@ class Rank:
         self.rank = int(start["rank"])
         self.board = folder / f".loch-pmi-{os.getuid()}-{start['job']}"
         self.lock = threading.Lock()
+        self.folder_lock = threading.Lock()  # held while anything is put into the folder
+        self.has_ended = False
+        self.is_told_to_end = threading.Event()
         self.child: subprocess.Popen[bytes] | None = None
 
     def say(self, kind: bytes, rank: int = 0, name: str = "", data: bytes = b"") -> None:
@@ -93,6 +96,8 @@ class Rank:
         printing = threading.Thread(target=self.print_of, args=(child,), daemon=True)
         printing.start()
         while child.poll() is None:
+            if self.is_told_to_end.is_set():
+                return
             self.carry()
             time.sleep(LOOK_EVERY_S)
         self.carry()
@@ -102,9 +107,20 @@ class Rank:
         self.say(END, name=str(child.returncode))
 
     def end(self) -> None:
+        """Kills the rank; nothing is put into its folder from now on."""
+        with self.folder_lock:
+            self.has_ended = True
         if self.child is not None:
             self.child.kill()
             self.child.wait()
+
+    def remove_folder(self) -> None:
+        """Removes the folder once nothing writes into it: the kernel ends the rank's worker a little after the rank."""
+        for _ in range(100):
+            shutil.rmtree(self.folder, ignore_errors=True)
+            if not self.folder.exists():
+                return
+            time.sleep(0.05)
 
     def take(self, child: subprocess.Popen[bytes]) -> None:
         """Puts what comes from other ranks into the rank's own folder; when the launcher is gone, ends the rank."""
@@ -113,10 +129,13 @@ class Rank:
             kind, _, name, data = frame
             if kind != ITEM or "/" in name:
                 continue
-            inbox.mkdir(mode=0o700, parents=True, exist_ok=True)
-            partial = self.folder / "arriving"
-            partial.write_bytes(data)
-            os.replace(partial, inbox / name)
+            with self.folder_lock:
+                if self.has_ended:
+                    break
+                inbox.mkdir(mode=0o700, parents=True, exist_ok=True)
+                partial = self.folder / "arriving"
+                partial.write_bytes(data)
+                os.replace(partial, inbox / name)
         child.kill()
 
     def print_of(self, child: subprocess.Popen[bytes]) -> None:
@@ -156,18 +175,20 @@ def main() -> None:
     frame = get(incoming)
     if frame is None:
         return
-    folder = Path(tempfile.mkdtemp(prefix="loch-ssh-"))
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the folder is removed then too
+    start = json.loads(frame[3])
+    is_told = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: is_told.set())  # the folder is removed then too
     try:
-        rank = Rank(folder, json.loads(frame[3]), incoming, outgoing)
+        rank = Rank(Path(tempfile.mkdtemp(prefix="loch-ssh-")), start, incoming, outgoing)
+        rank.is_told_to_end = is_told
         try:
             rank.run()
         finally:
             rank.end()
+            rank.remove_folder()
     except BrokenPipeError:
         pass  # the launcher is gone
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
         sys.stderr.flush()
         os._exit(0)  # a thread may still be reading standard input, which Python would wait for
 

@@ -156,8 +156,10 @@ class ReceiveQueue {
   void prefetch(std::uint64_t ticket) const {
     constexpr std::ptrdiff_t line = 64;
     __builtin_prefetch(&ring_->slot[ticket % ReceiveRing::slots]);
-    __builtin_prefetch(data_[ticket % ReceiveRing::slots]);
-    __builtin_prefetch(data_[ticket % ReceiveRing::slots] + line);
+    const std::byte* const message = data_[ticket % ReceiveRing::slots];
+    if (message == nullptr) return;  // a buffer outside the owner's regions, as tests of the ring post them
+    __builtin_prefetch(message);
+    __builtin_prefetch(message + line);
   }
   [[nodiscard]] bool has_room() const { return tail_ - head_ < ReceiveRing::slots; }
   // Puts a buffer into the ring, which has a free slot.
