@@ -18,15 +18,15 @@ namespace {
 // Fills an area of a node (room for one share of the index) with EMPTY words. Returns false if the node
 // cannot be reached.
 coro::Task<bool> fill_area(Lane* lane, Member place) {
-  const fabric::LocalSlice source{lane->node.words, lane->word_at(lane_scan)};
+  const fabric::LocalSlice source = lane->scan_buffer();
+  const std::uint64_t most = std::min(lane->settings.scan_bytes(), most_bytes_of_a_scan) / 8;
   const auto host = static_cast<fabric::NodeId>(place.host);
   const Word empty = lane->settings.format.initial_empty(place.incarnation);
   int tries_left = 8;
   for (std::uint64_t slot = 0; slot < lane->settings.slots_per_node;) {
-    const auto count =
-        static_cast<std::uint32_t>(std::min<std::uint64_t>(scan_words, lane->settings.slots_per_node - slot));
+    const auto count = static_cast<std::uint32_t>(std::min(most, lane->settings.slots_per_node - slot));
     for (std::uint32_t i = 0; i < count; ++i)
-      fabric::store_word_release(lane->node.words->at(source.offset + 8ULL * i), empty);
+      fabric::store_word_release(source.region->at(source.offset + 8ULL * i), empty);
     const Result<fabric::RemoteRegion> region = lane->store.fabric().lookup(host, index_region);
     if (!region.has_value()) co_return false;
     const fabric::RemoteRegion remote = *region;

@@ -59,6 +59,10 @@ struct Lane {
   // Byte offset in NodeState::words of this lane's own 8-byte word number `word` (each outstanding operation
   // has a lane).
   [[nodiscard]] std::uint64_t word_at(std::uint32_t word) const { return words_base + 8ULL * word; }
+  // The buffer of this worker's repairs, of Settings::scan_bytes bytes; only the lane for repairs uses it.
+  [[nodiscard]] fabric::LocalSlice scan_buffer() const {
+    return {node.scan, worker.index() * settings.scan_bytes()};
+  }
   [[nodiscard]] bool has(Flaw flaw) const { return settings.rules.flaw == flaw; }
   // Prefetches into the CPU cache the element of `own.shares` that tells on which node the index slot lies,
   // because the next request probably goes to this slot.

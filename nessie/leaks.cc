@@ -1,13 +1,14 @@
-// Searches for leaked entries: reads all index words first, then the entries that none of them names.
+// Searches for leaked entries: reads all index words first, then the headers of all entries, many with each
+// READ.
 #include "nessie/leaks.h"
 
 #include <algorithm>
 #include <map>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "common/coro/co_try.h"
-#include "common/fabric/memory.h"
 #include "nessie/entry.h"
 #include "nessie/index.h"
 #include "nessie/reach.h"
@@ -20,40 +21,32 @@ namespace {
 using Where = std::pair<std::uint32_t, std::uint32_t>;  // an entry's node and index
 using Orphans = std::map<Where, EntryId>;
 
+// The index words that name entries, as the scan of the index has found them.
 struct Named {
-  // whether the whole index could be read; if not, an entry that is not in `entries` may be named by an index
-  // word, too
+  // whether the whole index could be read; if not, an entry that no word in `by_node` names may be named by
+  // an index word, too
   bool is_known = true;
-  bool is_whole = true;  // whether every entry could be read
-  std::set<Where> entries;
-  std::set<std::uint32_t> silent;  // nodes that did not answer; no further entry of such a node is read
+  bool is_whole = true;  // whether every slot with a word that names lost memory could be read
+  std::vector<std::vector<Word>> by_node;  // by the node of the entry, in the order of its entries
 };
 
-// Records the entry that a word names and, if that entry is pending, its previous version.
-coro::Task<void> name_entries(Access access, Word word, Named* named) {
-  const EntryId id = access.settings().format.entry(word);
-  named->entries.emplace(id.node, id.index);
-  if (named->silent.contains(id.node)) co_return;
-  const Fetched entry = co_await fetch(access, word, Extent::header);
-  if (!entry.ok && id.node != access.node().node &&
-      !access.worker().connected(static_cast<fabric::NodeId>(id.node))) {
-    named->silent.insert(id.node);
-    named->is_whole = false;
-  }
-  if (!entry.ok || is_committed(access.settings(), word, entry.meta) || entry.prev == 0) co_return;
-  const EntryId previous = access.settings().format.entry(entry.prev);
-  named->entries.emplace(previous.node, previous.index);
-}
+// What the headers of the entries show.
+struct Seen {
+  Orphans orphans;           // entries in use that no index word names
+  std::set<Where> previous;  // entries that pending entries have as previous versions: not leaked
+};
 
 coro::Task<Named> find_named(Access access) {
+  const WordFormat& format = access.settings().format;
   Named named;
+  named.by_node.resize(access.settings().config.nodes);
   for (std::uint32_t share = 0; share < access.settings().config.nodes; ++share) {
     std::vector<Finding> found;
     const bool is_read = co_await scan_index(&access.lane, share, &found);
     named.is_known = is_read;
     if (!is_read) co_return named;
     for (const Finding& each : found) {
-      if (access.settings().format.is_empty(each.word)) continue;
+      if (format.is_empty(each.word)) continue;
       if (names_lost_memory(access.lane, each.word)) {
         // The word names memory that was declared lost: a rollback during the repair of a dead client has
         // written the word again. read_index() empties such a slot, so that the lost node need not be asked
@@ -62,54 +55,75 @@ coro::Task<Named> find_named(Access access) {
         named.is_whole = named.is_whole && read.ok;
         continue;
       }
-      co_await name_entries(access, each.word, &named);
+      const std::uint32_t node = format.entry(each.word).node;
+      if (node < named.by_node.size()) named.by_node[node].push_back(each.word);
     }
   }
+  for (std::vector<Word>& words : named.by_node)
+    std::ranges::sort(words, {}, [&](Word word) { return format.entry(word).index; });
   co_return named;
 }
 
-// Examines an entry that no index word names, and records it as possibly leaked if it is neither free nor
-// stamped (marked for reuse). Returns false if the entry cannot be read.
-coro::Task<bool> look_at_entry(Lane* lane, std::uint32_t node, std::uint32_t index, Orphans* orphans) {
-  const EntryLayout& entry = lane->settings.entry;
-  const fabric::LocalSlice landing{lane->node.words, lane->word_at(lane_pair)};
-  const std::uint64_t at = index * entry.stride() + entry.stamp_at();
-  for (int attempt = 0; attempt < 3; ++attempt) {
-    const fabric::Completion done = co_await lane->worker.read(lane->own.peers[node].data, at, landing, 16);
-    if (done.ok()) {
-      const Word stamp_word = fabric::load_word(lane->node.words->at(landing.offset));
-      const EntryMeta meta = EntryMeta::unpack(fabric::load_word(lane->node.words->at(landing.offset + 8)));
-      const bool is_used = Stamp::is_live(stamp_word) && meta.kind != EntryKind::free;
-      if (is_used)
-        orphans->try_emplace({node, index}, EntryId{node, index, meta.generation, meta.incarnation});
-      co_return true;
+// Records the previous version of an entry that an index word names, if the entry is pending. A header that
+// is not of the entry that the word named shows nothing: the word has left the index since.
+void look_at_named(const Settings& settings, Word word, const HeaderWords& header, Seen* seen) {
+  const EntryMeta meta = EntryMeta::unpack(header.meta);
+  const bool is_of_word = is_of(settings.format, meta, header.meta, settings.format.entry(word));
+  if (!is_of_word && !settings.rules.misses_lost_memory) return;
+  if (is_committed(settings, word, meta) || header.prev == 0) return;
+  const EntryId previous = settings.format.entry(header.prev);
+  seen->previous.emplace(previous.node, previous.index);
+}
+
+// Records an entry that no index word names as possibly leaked if it is neither free nor stamped (marked for
+// reuse).
+void look_at_other(std::uint32_t node, std::uint32_t index, const HeaderWords& header, Seen* seen) {
+  const EntryMeta meta = EntryMeta::unpack(header.meta);
+  const bool is_used = Stamp::is_live(header.stamp) && meta.kind != EntryKind::free;
+  if (is_used)
+    seen->orphans.try_emplace({node, index}, EntryId{node, index, meta.generation, meta.incarnation});
+}
+
+// Examines the entries of one node. `words` are the index words that name them. Returns false if the entries
+// cannot be read.
+coro::Task<bool> look_at_node(Lane* lane, fabric::NodeId node, const std::vector<Word>* words, Seen* seen) {
+  const Settings& settings = lane->settings;
+  const std::uint32_t most = headers_at_once(settings);
+  std::vector<HeaderWords> headers;
+  auto word = words->begin();
+  for (std::uint32_t first = 0; first < settings.entries_per_node; first += most) {
+    if (lane->worker.stopping()) co_return false;  // the run was given up
+    LOCH_CO_TRY(read_headers(lane, node, first, std::min(most, settings.entries_per_node - first), &headers));
+    for (std::uint32_t i = 0; i < headers.size(); ++i) {
+      const auto names_it = [&] {
+        return word != words->end() && settings.format.entry(*word).index == first + i;
+      };
+      if (!names_it()) look_at_other(node, first + i, headers[i], seen);
+      for (; names_it(); ++word) look_at_named(settings, *word, headers[i], seen);
     }
-    LOCH_CO_TRY(reconnect(lane, static_cast<fabric::NodeId>(node)));
   }
-  co_return false;
+  co_return true;
 }
 
 // Collects possibly leaked entries. Returns false if a part of the index or the entries of a node could
 // not be read.
 coro::Task<bool> find_orphans(Access access, Orphans* orphans) {
-  const Settings& settings = access.settings();
   const Named named = co_await find_named(access);
   if (!named.is_known) co_return false;
   bool is_whole = named.is_whole;
-  for (std::uint32_t node = 0; node < settings.config.nodes; ++node) {
-    if (named.silent.contains(node)) continue;
-    for (std::uint32_t index = 0; index < settings.entries_per_node; ++index) {
-      if (named.entries.contains({node, index})) continue;
-      if (access.lane.worker.stopping()) co_return false;  // the run was given up
-      const bool is_read = co_await look_at_entry(&access.lane, node, index, orphans);
-      if (is_read) continue;
-      // A node that cannot be read does not make the scan incomplete if it was declared lost: its entries are
-      // gone.
-      const Peer& peer = access.own().peers[node];
-      is_whole = is_whole && (peer.is_gone || peer.incarnation > 0);
-      break;
-    }
+  Seen seen;
+  for (std::uint32_t each = 0; each < access.settings().config.nodes; ++each) {
+    const auto node = static_cast<fabric::NodeId>(each);
+    const bool is_read = co_await look_at_node(&access.lane, node, &named.by_node[each], &seen);
+    if (is_read) continue;
+    // A node that cannot be read does not make the scan incomplete if it was declared lost and no index word
+    // names an entry of it: its entries are gone.
+    const Peer& peer = access.own().peers[each];
+    const bool is_gone = peer.is_gone || peer.incarnation > 0;
+    is_whole = is_whole && is_gone && named.by_node[each].empty() && !access.worker().stopping();
   }
+  for (const Where& previous : seen.previous) seen.orphans.erase(previous);
+  *orphans = std::move(seen.orphans);
   co_return is_whole;
 }
 

@@ -2,6 +2,7 @@
 // are the same on every node and do not change during a run.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -25,6 +26,14 @@ enum class CompletionBy : std::uint8_t {
   watermark,  // the request is unsignaled; the client polls the last byte of the buffer that gets the data
   cqe,        // the request is signaled; the client polls the completion queue
 };
+
+// The largest stride (distance of two entries) at which a repair READs the headers of neighbouring entries
+// with one READ, their values included; of entries that lie further apart it READs each header by itself.
+constexpr std::uint64_t largest_stride_of_ranges = 4096;
+// Most bytes that one READ or WRITE of a repair transfers, and most bytes that the READs bring that a repair
+// has outstanding at once.
+constexpr std::uint64_t most_bytes_of_a_scan = 64 << 10;
+constexpr std::uint64_t most_scan_bytes = 8 * most_bytes_of_a_scan;
 
 struct Settings {
   kv::DeployConfig config;
@@ -74,6 +83,13 @@ struct Settings {
   }
   // Size in bytes of one share of the index, the part that each node contributes.
   [[nodiscard]] std::uint64_t share_bytes() const { return slots_per_node * 8; }
+  // Whether a repair READs the headers of neighbouring entries with one READ.
+  [[nodiscard]] bool reads_ranges() const { return entry.stride() <= largest_stride_of_ranges; }
+  // Size in bytes of the buffer that each client worker has for its repairs' large READs and WRITEs.
+  [[nodiscard]] std::uint64_t scan_bytes() const {
+    const std::uint64_t data = reads_ranges() ? entries_per_node * entry.stride() : 0;
+    return std::min(most_scan_bytes, std::max(share_bytes(), data));
+  }
   // The data table entry (DTE) of preloaded record number `record`: records are distributed round robin over
   // the nodes that hold data, and on each node over its workers.
   [[nodiscard]] EntryId preloaded_entry(std::uint64_t record) const {

@@ -29,9 +29,11 @@ constexpr std::string_view landing_region = "nessie.landing";  // buffers for RE
 // buffers from which entries are WRITTEN to memory nodes: a table entry per lane
 constexpr std::string_view staging_region = "nessie.staging";
 constexpr std::string_view words_region = "nessie.words";  // buffers for READs of words, lane_words per lane
+// buffers for the large READs and WRITEs of repairs, Settings::scan_bytes for each client worker
+constexpr std::string_view scan_region = "nessie.scan";
 
 // Number of 8-byte words of each lane (of an outstanding operation, of background work or of the repair of a
-// worker): buffers for READs of single words, and one of scan_words for READs that scan the index.
+// worker): buffers for READs of single words, and one of scan_words for READs of several words.
 constexpr std::uint32_t lane_words = 128;
 enum LaneWord : std::uint32_t {
   lane_index = 0,
@@ -137,6 +139,7 @@ struct NodeState {
   fabric::Region* landing = nullptr;  // null on a memory node
   fabric::Region* words = nullptr;    // null on a memory node
   fabric::Region* staging = nullptr;  // null unless entries lie on memory nodes
+  fabric::Region* scan = nullptr;     // null on a memory node
   fabric::Region* members = nullptr;
   std::unique_ptr<kv::WordCache> cache;  // cache of entries by index word; null: no cache
   // Caches of the node's former incarnations: operations of clients that died may still point into them.

@@ -122,6 +122,7 @@ MODULES = {
                 "nessie_faults_test",
                 "nessie_recovery_test",
                 "nessie_holes_test",
+                "nessie_scan_test",
                 "nessie_fabrics_test",
             ),
             ("nessie",),
