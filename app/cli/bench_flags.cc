@@ -387,6 +387,9 @@ std::vector<BenchFlag> machine_flags() {
            of(Type::boolean, "assume-order", "false",
               "verbs: bytes arrive in order, and 64 aligned ones at once, though the devices do not say so"),
        .place = LOCH_PLACE(assume_order)},
+      {.setting = of(Type::boolean, "post-send", "false",
+                     "verbs: work requests are given to the device by ibv_post_send, though it has ibv_wr_*"),
+       .place = LOCH_PLACE(post_send)},
       {.setting =
            shown(of(Type::text, "ofi-provider", "",
                     "ofi: provider of libfabric, such as tcp, sockets, shm, efa (the first of cxi, efa, "

@@ -358,7 +358,7 @@ Result<> check_shape(const Given& given, BenchOptions& o) {
   LOCH_TRY(apply_sizes(given, "value-size", workloads::SizedData::value, o.value_request, o.value_size,
                        o.value_sizes, o.notes));
   for (const char* key : {"device", "port", "gid-index", "pkey", "service-level", "traffic-class",
-                          "flow-label", "assume-order"}) {
+                          "flow-label", "assume-order", "post-send"}) {
     if (given.text(key) && o.fabric != "verbs")
       return fail(ErrorCode::invalid_argument,
                   fmt::format("--{}: for --fabric verbs, not {}", key, o.fabric));

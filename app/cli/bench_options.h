@@ -71,6 +71,7 @@ struct BenchOptions {
   std::string ofi_order = "waits";
   // true: verbs: assume that bytes arrive in order although the devices do not say so
   bool assume_order = false;
+  bool post_send = false;
   bool verify_full = false;
   std::string history_format;  // text, binary, or by-name (the ending of the file's name decides)
   // true: with --history: writes each operation to the disk before the next begins

@@ -53,6 +53,11 @@ ordered_json chosen_json(const Chosen& chosen) {
           {"pkey", fmt::format("{:#06x}", chosen.pkey)}};
 }
 
+// By which functions of libibverbs a run on the port posts work requests.
+std::string_view posting_of(const PortListing& port) {
+  return port.has_extended ? "ibv_wr" : "ibv_post_send";
+}
+
 ordered_json port_listing_json(const PortListing& port) {
   ordered_json gids = ordered_json::array();
   for (const GidEntry& gid : port.offer.gids) {
@@ -78,6 +83,7 @@ ordered_json port_listing_json(const PortListing& port) {
           {"gids", std::move(gids)},
           {"taken", port.taken ? chosen_json(*port.taken) : ordered_json(nullptr)},
           {"can", port.can ? measure::to_json(*port.can) : ordered_json(nullptr)},
+          {"posting", port.can ? ordered_json(posting_of(port)) : ordered_json(nullptr)},
           {"refusal", text_or_null(port.refusal)}};
 }
 
@@ -132,7 +138,7 @@ void print_port(const PortListing& port) {
   if (port.numa_node >= 0) facts.push_back(fmt::format("NUMA node {}", port.numa_node));
   fmt::print("{} port {}{}{}\n", port.offer.device, port.offer.number, facts.empty() ? "" : ": ",
              fmt::join(facts, ", "));
-  if (port.can) fmt::print("  can:     {}\n", capability_line(*port.can));
+  if (port.can) fmt::print("  can:     {}, posting by {}\n", capability_line(*port.can), posting_of(port));
   for (std::size_t i = 0; i < port.offer.gids.size(); ++i) {
     const GidEntry& gid = port.offer.gids[i];
     const bool is_taken = port.taken && port.taken->gid && port.taken->gid->index == gid.index;

@@ -245,6 +245,7 @@ Result<std::unique_ptr<fabric::Fabric>> open_verbs(const BenchOptions& o, std::u
   if (o.traffic_class >= 0) config.traffic_class = static_cast<std::uint8_t>(o.traffic_class);
   config.flow_label = o.flow_label;
   config.assumes_order = o.assume_order;
+  config.post_send_alone = o.post_send;
   config.exact_clock = !o.history.empty();
   config.run_most = run_most(o);
   config.pin_threads = o.pin;

@@ -61,9 +61,12 @@ CASES = {
     "nessie-sd GET, server": Case(f"--protocol nessie-sd {_SERVED} --get 1", "server", waits=True),
     "herd GET, client": Case(f"--protocol herd {_SERVED} --get 1", waits=True),
     "herd GET, server": Case(f"--protocol herd {_SERVED} --get 1", "server", waits=True),
-    "READ, verbs": Case(f"--protocol micro-verbs {_ALONE} --get 1", fabric="verbs"),
-    "READ, verbs, window 32": Case(f"--protocol micro-verbs --window 32 {_ALONE} --get 1", fabric="verbs"),
-    "nessie GET, verbs": Case(f"--protocol nessie {_ALONE} --get 1", fabric="verbs"),
+    "READ, verbs": Case(f"--protocol micro-verbs {_ALONE} --get 1 --post-send", fabric="verbs"),
+    "READ, verbs, window 32": Case(f"--protocol micro-verbs --window 32 {_ALONE} --get 1 --post-send", fabric="verbs"),
+    "nessie GET, verbs": Case(f"--protocol nessie {_ALONE} --get 1 --post-send", fabric="verbs"),
+    "READ, ibv_wr": Case(f"--protocol micro-verbs {_ALONE} --get 1", fabric="verbs"),
+    "READ, ibv_wr, window 32": Case(f"--protocol micro-verbs --window 32 {_ALONE} --get 1", fabric="verbs"),
+    "nessie GET, ibv_wr": Case(f"--protocol nessie {_ALONE} --get 1", fabric="verbs"),
 }
 # How far a layer of the code may exceed its budget: by this share of the budget plus this number of instructions per
 # operation.

@@ -77,6 +77,7 @@ def test_each_device_is_listed_with_what_it_can_do(machine: zoo.Machine) -> None
         assert (can["rc"], can["uc"], can["ud"]) == (device["rc"], device["uc"], device["ud"])
         assert (can["atomic_scope"] != "none") == (device["rc"] and device["atomics"])
         assert can["receives_connected"] == device["srq"]
+        assert port["posting"] == ("ibv_wr" if device["extended"] else "ibv_post_send")
         assert can["max_inline_bytes"] <= device["max_inline"]
         assert (port["state"], port["refusal"]) == ("ACTIVE", None)
         assert port["gids"] and port["taken"]["device"] == port["device"]

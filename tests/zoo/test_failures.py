@@ -23,19 +23,29 @@ def protocol(name: str) -> zoo.Protocol:
     return next(each for each in zoo.protocols() if each.name == name)
 
 
-def numbers_of_calls(name: str) -> dict[str, int]:
+def numbers_of_calls(name: str, machine: str) -> dict[str, int]:
     """The number of calls of each function of libibverbs in one run."""
     with tempfile.TemporaryDirectory(prefix="loch-zoo-") as folder:
         path = Path(folder) / "calls"
-        outcome = zoo.run_protocol(zoo.RELEASE, f"mlx5-ib,calls={path}", protocol(name))
+        outcome = zoo.run_protocol(zoo.RELEASE, f"{machine},calls={path}", protocol(name))
         assert not outcome.fault, outcome.fault
         return {word: int(count) for word, count in map(str.split, path.read_text().splitlines())}
 
 
 def plans(name: str) -> list[str]:
-    """The failures to inject, in the notation of LOCH_ZOO."""
+    """Machines with the failure to inject, in the notation of LOCH_ZOO. On a machine without ibv_wr_*, what posts by
+    ibv_post_send."""
+    whole, plain = "mlx5-ib", "mlx5-ib,extended=0"
+    posting = ("ibv_post_send", "request")
+    return [f"{whole},fail={plan}" for plan in failures(numbers_of_calls(name, whole))] + [
+        f"{plain},fail={plan}"
+        for plan in failures({key: count for key, count in numbers_of_calls(name, plain).items() if key in posting})
+    ]
+
+
+def failures(calls: dict[str, int]) -> list[str]:
     made = []
-    for function, count in numbers_of_calls(name).items():
+    for function, count in calls.items():
         tries = list(range(1, min(count, MOST_OF_ONE) + 1))
         tries += [MOST_OF_ONE + later for later in LATER if MOST_OF_ONE + later <= count]
         if function == "completion":
@@ -49,14 +59,14 @@ def judge(name: str, plan: str) -> str:
     """Runs a bench with one injected failure. Returns what is wrong with its end, or an empty text."""
     outcome = zoo.execute(
         [zoo.bench(zoo.RELEASE), *zoo.flags_of(name), "--json", os.devnull],
-        zoo.environment(zoo.RELEASE, f"mlx5-ib,fail={plan}"),
+        zoo.environment(zoo.RELEASE, plan),
         timeout_s=40,
     )
     if outcome.fault:
-        return f"fail={plan}: {outcome.fault}"
+        return f"{plan}: {outcome.fault}"
     refusal = [line for line in outcome.said.splitlines() if line.startswith(("loch bench: ", "verbs: "))]
     if outcome.status not in (0, 1, 2) or (outcome.status != 0 and len(refusal) != 1):
-        return f"fail={plan}: status {outcome.status}: {outcome.said[:300]!r}"
+        return f"{plan}: status {outcome.status}: {outcome.said[:300]!r}"
     return ""
 
 

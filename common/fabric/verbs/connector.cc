@@ -82,10 +82,10 @@ Result<LinkRecord> Connector::open_sender(VerbsWorker& worker, SendQueue& queue)
   if (!queue.qp) {
     const Capabilities& can = device.capabilities();
     queue.prepare(std::bit_floor(can.send_queue_depth));
-    LOCH_ASSIGN(queue.qp,
-                QueuePair::create(worker.pd(queue.rail), {queue.key.transport, worker.send_cq(queue.rail),
-                                                          passive_cqs_[queue.rail].get(), nullptr,
-                                                          queue.depth, 1, can.max_inline_bytes}));
+    LOCH_ASSIGN(queue.qp, QueuePair::create(worker.pd(queue.rail),
+                                            {queue.key.transport, worker.send_cq(queue.rail),
+                                             passive_cqs_[queue.rail].get(), nullptr, queue.depth, 1,
+                                             can.max_inline_bytes, device.operations(queue.key.transport)}));
   }
   senders_[queue.key] = {&worker, &queue};
   queue.forget_requests();

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include "common/fabric/verbs/ports.h"
 
@@ -45,6 +46,7 @@ Result<std::unique_ptr<Device>> Device::open(const Chosen& chosen, const VerbsCo
   device->port_.flow_label = config.flow_label;
   LOCH_TRY(device->query());
   LOCH_TRY(device->try_queue_pairs());
+  if (!config.post_send_alone) device->try_extended();
   if (device->capabilities_.rc) {
     LOCH_TRY(device->ask_order());
     LOCH_TRY(device->try_atomics());
@@ -140,6 +142,22 @@ Result<> Device::try_queue_pairs() {
   shared.attr.max_sge = 1;
   can.receives_connected = SharedReceiveQueue(ibv_create_srq(pd(), &shared)) != nullptr;
   return {};
+}
+
+// Finds out for which transports the device's library has ibv_wr_* with all operations that requests need. On
+// Soft-RoCE they are not used: its doorbell is a system call, beside which what they save does not count.
+void Device::try_extended() {
+  const Capabilities& can = capabilities_;
+  const CompletionQueue cq(ibv_create_cq(context(), 4, nullptr, nullptr, 0));
+  if (is_software_ || cq == nullptr) return;
+  for (const auto& [has, transport] : {std::pair{can.rc, Transport::rc}, std::pair{can.uc, Transport::uc},
+                                       std::pair{can.ud, Transport::ud}}) {
+    if (!has) continue;
+    const std::uint64_t all = send_operations(transport, can.atomic_scope != AtomicScope::none);
+    const auto made = QueuePair::create(
+        pd(), {transport, cq.get(), cq.get(), nullptr, can.send_queue_depth, 1, can.max_inline_bytes, all});
+    if (made && made->extended() != nullptr) operations_[static_cast<std::size_t>(transport)] = all;
+  }
 }
 
 // Creates a queue pair that is connected to itself and ready to send.

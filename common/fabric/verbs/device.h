@@ -4,6 +4,7 @@
 
 #include <infiniband/verbs.h>
 
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -57,6 +58,17 @@ class Device {
   [[nodiscard]] int most_completions() const { return most_completions_; }
   // Whether the device is Soft-RoCE, where this machine's kernel does the NIC's work and needs cores for it.
   [[nodiscard]] bool is_software() const { return is_software_; }
+  // The operations that queue pairs of the transport are to post by ibv_wr_*, for QueuePairSpec; 0 if the
+  // device does not have that.
+  [[nodiscard]] std::uint64_t operations(Transport transport) const {
+    return operations_[static_cast<std::size_t>(transport)];
+  }
+  // Whether the requests of all transports that the device has are posted by ibv_wr_*.
+  [[nodiscard]] bool posts_extended() const {
+    const Capabilities& can = capabilities_;
+    return (!can.rc || operations(Transport::rc) != 0) && (!can.uc || operations(Transport::uc) != 0) &&
+           (!can.ud || operations(Transport::ud) != 0);
+  }
   // Whether the old word of an atomic arrives with its bytes reversed, as on some devices. Found by trial
   // when the device is opened.
   [[nodiscard]] bool swaps_atomic_replies() const { return swaps_atomic_replies_; }
@@ -66,6 +78,7 @@ class Device {
   [[nodiscard]] Result<> take_port(const Chosen& chosen);
   [[nodiscard]] Result<> query();
   [[nodiscard]] Result<> try_queue_pairs();
+  void try_extended();
   [[nodiscard]] Result<QueuePair> connect_to_itself(Transport transport, ibv_cq* cq) const;
   [[nodiscard]] Result<> ask_order();
   [[nodiscard]] Result<> try_atomics();
@@ -79,6 +92,7 @@ class Device {
   int most_completions_ = 0;
   bool swaps_atomic_replies_ = false;
   bool is_software_ = false;
+  std::array<std::uint64_t, 3> operations_{};  // by transport, see operations()
 };
 
 }  // namespace loch::fabric::verbs

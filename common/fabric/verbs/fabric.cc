@@ -507,6 +507,7 @@ FabricReport VerbsFabric::report() const {
         of.counters["verbs.posted"] += posted;
         if (rails_.size() > 1) of.counters[fmt::format("rail{}.verbs.posted", rail)] += posted;
       }
+      of.counters["verbs.built"] += static_cast<double>(counts.built.load());
       of.counters["verbs.parked"] += static_cast<double>(counts.parked.load());
       of.counters["verbs.errors"] += static_cast<double>(counts.errors.load());
       of.counters["verbs.unknown_source"] += static_cast<double>(counts.unknown_source.load());

@@ -68,6 +68,7 @@ void try_port(const HostOffer& host, PortListing& port) {
   }
   port.taken = chosen->front();
   port.can = (*opened)->capabilities();
+  port.has_extended = (*opened)->posts_extended();
 }
 
 }  // namespace

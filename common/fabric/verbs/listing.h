@@ -21,6 +21,7 @@ struct PortListing {
   int numa_node = -1;            // -1: unknown, or the machine has one
   // The GID and partition that a run on this port would use; empty if the fabric cannot use the port.
   std::optional<Chosen> taken;
+  bool has_extended = false;        // whether a run on this port posts by ibv_wr_*
   std::optional<Capabilities> can;  // what the device can do on this port, found by opening it
   std::string refusal;              // why the fabric cannot use the port; empty if it can
 };

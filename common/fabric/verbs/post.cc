@@ -1,5 +1,5 @@
 // Posting: translates the work requests of the fabric to those of libibverbs, and gives each queue pair the
-// requests of one iteration of the worker's polling loop as one chain.
+// requests of one iteration of the worker's polling loop by one doorbell.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -89,6 +89,52 @@ unsigned flags_of(SendQueue& queue, const WorkRequest& request, bool is_detached
   return (is_signaled ? unsigned{IBV_SEND_SIGNALED} : 0u) |
          (request.is_fenced ? unsigned{IBV_SEND_FENCE} : 0u) |
          (request.is_inline ? unsigned{IBV_SEND_INLINE} : 0u);
+}
+
+// Appends the request to those that ibv_wr_complete posts next. Every request has a call that sets its data,
+// even if it has none, because some libraries finish a request only there. Inline data is copied.
+void build(ibv_qp_ex& to, const ibv_send_wr& request) {
+  to.wr_id = request.wr_id;
+  to.wr_flags = request.send_flags & ~unsigned{IBV_SEND_INLINE};
+  const auto& [address, rkey] = request.wr.rdma;
+  const auto& word = request.wr.atomic;
+  switch (request.opcode) {
+    case IBV_WR_RDMA_READ:
+      ibv_wr_rdma_read(&to, rkey, address);
+      break;
+    case IBV_WR_RDMA_WRITE:
+      ibv_wr_rdma_write(&to, rkey, address);
+      break;
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+      ibv_wr_rdma_write_imm(&to, rkey, address, request.imm_data);
+      break;
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+      ibv_wr_atomic_cmp_swp(&to, word.rkey, word.remote_addr, word.compare_add, word.swap);
+      break;
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+      ibv_wr_atomic_fetch_add(&to, word.rkey, word.remote_addr, word.compare_add);
+      break;
+    case IBV_WR_SEND_WITH_IMM:
+      ibv_wr_send_imm(&to, request.imm_data);
+      break;
+    default:
+      LOCH_CHECK(request.opcode == IBV_WR_SEND, "opcode {}", static_cast<int>(request.opcode));
+      ibv_wr_send(&to);
+  }
+  if (to.qp_base.qp_type == IBV_QPT_UD)
+    ibv_wr_set_ud_addr(&to, request.wr.ud.ah, request.wr.ud.remote_qpn, request.wr.ud.remote_qkey);
+  if ((request.send_flags & IBV_SEND_INLINE) != 0 && request.num_sge != 0)
+    ibv_wr_set_inline_data(&to, reinterpret_cast<void*>(request.sg_list->addr), request.sg_list->length);
+  else
+    ibv_wr_set_sge_list(&to, static_cast<std::size_t>(request.num_sge), request.sg_list);
+}
+
+// The device's flags for the next straight request (is_straight()) of the queue pair, see flags_of().
+[[gnu::always_inline]] inline unsigned straight_flags(SendQueue& queue, bool is_detached) {
+  if (!is_detached) return IBV_SEND_SIGNALED;
+  if (++queue.since_signaled < queue.depth / 2) return 0;
+  queue.since_signaled = 0;
+  return IBV_SEND_SIGNALED;
 }
 
 }  // namespace
@@ -239,15 +285,17 @@ void VerbsWorker::address(ibv_send_wr& out, const SendQueue& queue, const WorkRe
 }
 
 // Copies inline data to memory that stays valid until the request is posted to the device. Returns the copy's
-// address.
-std::uintptr_t VerbsWorker::keep_inline(const std::byte* data, std::uint32_t bytes) {
+// address. Makes no copy if take() builds the request at once, which copies the data.
+std::uintptr_t VerbsWorker::keep_inline(const SendQueue& queue, const std::byte* data, std::uint32_t bytes) {
+  if (queue.qp.extended() != nullptr) return reinterpret_cast<std::uintptr_t>(data);
   std::byte* kept = staged_inline_[static_cast<std::size_t>(next_staged_ - staging_.data())].data();
   copy_from_shared(kept, data, bytes);
   return reinterpret_cast<std::uintptr_t>(kept);
 }
 
 // Appends `staged`, which is *next_staged_, to the chain that the queue pair's next doorbell gives to the
-// device. `next` of the chain's last request is set to null only when the doorbell is rung.
+// device. `next` of the chain's last request is set to null only when the doorbell is rung. Where requests
+// are built at once, the chain only tells that some wait for the doorbell.
 [[gnu::always_inline]] inline void VerbsWorker::take_into(SendQueue& queue, Staged& staged) {
   queue.last_staged->next = &staged.request;
   queue.last_staged = &staged.request;
@@ -258,6 +306,16 @@ std::uintptr_t VerbsWorker::keep_inline(const std::byte* data, std::uint32_t byt
     last_staged_ = &queue;
   }
   next_staged_ = &staged + 1;
+}
+
+// Makes *next_staged_ a request that the queue pair's next doorbell posts.
+[[gnu::always_inline]] inline void VerbsWorker::take(SendQueue& queue) {
+  if (ibv_qp_ex* const extended = queue.qp.extended(); extended != nullptr) {
+    if (!queue.has_staged()) ibv_wr_start(extended);
+    build(*extended, next_staged_->request);
+  }
+  take_into(queue, *next_staged_);
+  if (next_staged_ >= ring_at_) ring_doorbells();
 }
 
 // Sets how many requests, and how many RECVs, may wait for a doorbell before it is rung.
@@ -284,38 +342,56 @@ void VerbsWorker::stage(SendQueue& queue, WorkRequest& request, bool is_detached
              landing_memories_[queue.rail]->lkey};
   } else if (request.length != 0 || is_word) {
     const std::byte* given = inline_data != nullptr ? inline_data : request.local.data();
-    const std::uintptr_t data =
-        request.is_inline ? keep_inline(given, request.length) : reinterpret_cast<std::uintptr_t>(given);
+    const std::uintptr_t data = request.is_inline ? keep_inline(queue, given, request.length)
+                                                  : reinterpret_cast<std::uintptr_t>(given);
     slice = {data, is_word ? 8 : request.length,
              static_cast<const VerbsRegion*>(request.local.region)->lkey(queue.rail)};
   } else {
     out.num_sge = 0;
   }
   address(out, queue, request);
-  take_into(queue, *next_staged_);
-  if (next_staged_ >= ring_at_) ring_doorbells();
+  take(queue);
 }
 
-// Posts the queue pair's staged requests (those that wait for its doorbell) to the device as one chain.
+// Posts the queue pair's staged requests (those that wait for its doorbell) to the device.
 void VerbsWorker::ring_doorbell(SendQueue& queue) {
+  if (queue.qp.extended() != nullptr) [[unlikely]]
+    return complete_built(queue);
   ibv_send_wr* bad = nullptr;
   queue.last_staged->next = nullptr;
   ibv_send_wr* const first = queue.before_staged.next;
   const int reason = ibv_post_send(queue.qp.get(), first, &bad);
+  count_doorbell(queue);
+  if (reason == 0) [[likely]] {
+    queue.end_plain = queue.rung = queue.posted;
+  } else {
+    refuse_chain(queue, bad != nullptr ? bad : first);
+  }
+}
+
+// Posts the queue pair's staged requests where ibv_wr_* have built them. The device takes all or none.
+[[gnu::noinline]] void VerbsWorker::complete_built(SendQueue& queue) {
+  const int reason = ibv_wr_complete(queue.qp.extended());
+  count(counters_.built, queue.posted - queue.rung);
+  count_doorbell(queue);
+  if (reason == 0) [[likely]] {
+    queue.end_plain = queue.rung = queue.posted;
+  } else {
+    refuse_staged(queue, queue.rung);
+  }
+}
+
+// Counts the doorbell that gave the device the staged requests, and forgets their chain.
+[[gnu::always_inline]] inline void VerbsWorker::count_doorbell(SendQueue& queue) {
   count(counters_.doorbells, 1);
   count(counters_.posted[queue.rail], queue.posted - queue.rung);
   queue.before_staged.next = nullptr;
   queue.last_staged = &queue.before_staged;
-  if (reason == 0) [[likely]] {
-    queue.end_plain = queue.rung = queue.posted;
-  } else {
-    refuse_staged(queue, bad != nullptr ? bad : first);
-  }
 }
 
 // Posts to the device all RECVs, and then all requests, that wait for a doorbell; RECVs first, because the
-// answer to a request may need one of them.
-void VerbsWorker::ring_doorbells() {
+// answer to a request may need one of them. Not inlined, for the same reason as submit().
+[[gnu::noinline]] void VerbsWorker::ring_doorbells() {
   if (staged_receives_ != 0) give_receives();
   for (SendQueue* queue = first_staged_; queue != nullptr; queue = queue->next_staged) {
     queue->is_staged = false;
@@ -326,13 +402,18 @@ void VerbsWorker::ring_doorbells() {
 }
 
 // Handles a failed ibv_post_send: the device has taken the requests of the chain before `bad`, but not `bad`
-// and those after it. The connection is cut, because unsignaled requests that the device has taken would
-// otherwise stay outstanding until a later signaled request completes, which may never be posted.
-void VerbsWorker::refuse_staged(SendQueue& queue, const ibv_send_wr* bad) {
+// and those after it.
+[[gnu::noinline]] void VerbsWorker::refuse_chain(SendQueue& queue, const ibv_send_wr* bad) {
   const auto& refused = *reinterpret_cast<const SendSlot*>(bad->wr_id);
-  const std::uint32_t first = refused.number;
-  LOCH_CHECK(refused.queue == &queue && first - queue.rung < queue.posted - queue.rung,
-             "a request was refused that was not posted");
+  LOCH_CHECK(refused.queue == &queue, "a request was refused that was not posted");
+  refuse_staged(queue, refused.number);
+}
+
+// Ends the staged requests from number `first` on, which the device has not taken. The connection is cut,
+// because unsignaled requests that the device has taken would otherwise stay outstanding until a later
+// signaled request completes, which may never be posted.
+void VerbsWorker::refuse_staged(SendQueue& queue, std::uint32_t first) {
+  LOCH_CHECK(first - queue.rung < queue.posted - queue.rung, "a request was refused that was not posted");
   ++counters_.errors;
   for (std::uint32_t number = first; number != queue.posted; ++number) {
     SendSlot& slot = queue.slot_of(number);
@@ -381,36 +462,64 @@ void VerbsWorker::refuse_staged(SendQueue& queue, const ibv_send_wr* bad) {
   const auto& region = *static_cast<const VerbsRegion*>(request.local.region);
   std::uintptr_t data = region.address() + request.local.offset;
   if (request.is_inline) [[unlikely]]
-    data = keep_inline(reinterpret_cast<const std::byte*>(data), request.length);
+    data = keep_inline(queue, reinterpret_cast<const std::byte*>(data), request.length);
   next_staged_->slice = {data, request.length, region.lkey(queue.rail)};
   const Peer& peer = *shared_->peers[request.peer].load(std::memory_order_acquire);
   out.wr.rdma.remote_addr = address_of(peer, request);
   out.wr.rdma.rkey = request.remote.rkey;
+  take(queue);
+}
+
+// Posts a request like stage_straight(), to a queue pair whose requests are built in the device's send queue
+// at once. Calls functions of the device's library last, so that few registers are saved across them.
+[[gnu::noinline]] void VerbsWorker::build_straight(SendQueue& queue, WorkRequest& request, bool is_detached) {
+  const auto& region = *static_cast<const VerbsRegion*>(request.local.region);
+  const std::uint64_t begin = request.local.offset, end = begin + request.length;
+  const Peer& peer = *peers_[request.peer].load(std::memory_order_acquire);
+  if (end <= begin || end > region.bytes() || region.node() != node() || request.remote.id >= peer.regions)
+      [[unlikely]]
+    return submit(request, is_detached);
+  if (!is_detached) owed_ += request.sink != nullptr ? 1 : 0;
+  ibv_qp_ex* const to = queue.qp.extended();
+  const bool is_first = !queue.has_staged();
+  to->wr_flags = straight_flags(queue, is_detached);
+  SendSlot& slot = queue.take_slot(queue.posted, is_detached ? nullptr : &request);
+  to->wr_id = reinterpret_cast<std::uintptr_t>(&slot);
+  ++outstanding_;
   take_into(queue, *next_staged_);
+  if (is_first) ibv_wr_start(to);
+  const std::uint64_t at = peer.addresses[request.remote.id] + request.remote_offset;
+  (request.verb == Verb::read ? to->wr_rdma_read : to->wr_rdma_write)(to, request.remote.rkey, at);
+  ibv_wr_set_sge(to, region.lkey(queue.rail), region.address() + begin, request.length);
   if (next_staged_ >= ring_at_) ring_doorbells();
 }
 
 // Stages (adds to the next doorbell's chain) a READ or WRITE for which is_straight() holds, the most frequent
-// kind of request, if it goes to worker 0 of a connected peer and its send queue has room. Returns false if
-// it did nothing, so that submit() has to stage the request. The caller rings the doorbell as its last
-// action, so that it need not save registers across that call.
-[[gnu::always_inline]] inline bool VerbsWorker::stage_straight(WorkRequest& request, bool is_detached) {
+// kind of request, if it goes to worker 0 of a connected peer and its send queue has room. After
+// Straight::staged the caller rings the doorbell as its last action, so that it need not save registers
+// across that call.
+[[gnu::always_inline]] inline VerbsWorker::Straight VerbsWorker::stage_straight(WorkRequest& request,
+                                                                                bool is_detached) {
   const std::uint32_t to = peer_if_worker_0(request);
   if (!is_straight(request, is_detached) || to >= nodes_ || request.local.region == nullptr ||
       outstanding_ >= most_outstanding_)
-    return false;
+    return Straight::no;
   SendQueue& queue = *straight_[to];
   const auto& region = *static_cast<const VerbsRegion*>(request.local.region);
   const std::uint32_t length = request.length;
   const std::uint64_t begin = request.local.offset, end = begin + length;
   if (!queue.is_free()) [[unlikely]]
-    return false;
+    return Straight::no;
+  if (queue.qp.extended() != nullptr) [[unlikely]] {
+    build_straight(queue, request, is_detached);
+    return Straight::posted;
+  }
   const std::uint32_t number = queue.posted;
   // An empty request, and one whose end is beyond the largest number, does not end behind its beginning.
   if (end <= begin) [[unlikely]]
-    return false;
+    return Straight::no;
   if (end > region.bytes() || region.node() != node()) [[unlikely]]
-    return false;
+    return Straight::no;
   // What is written to *next_staged_ from here on has no effect before take_into(). It is written as soon as
   // it is known, so that few registers are in use at a time.
   Staged& staged = *next_staged_;
@@ -419,23 +528,16 @@ void VerbsWorker::refuse_staged(SendQueue& queue, const ibv_send_wr* bad) {
   // The queue pair is in the state `ready`, that is connected, so its peer is known and need not be checked.
   const Peer& peer = *peers_[to].load(std::memory_order_acquire);
   if (request.remote.id >= peer.regions) [[unlikely]]
-    return false;
+    return Straight::no;
   out.wr.rdma.remote_addr = peer.addresses[request.remote.id] + request.remote_offset;
   out.wr.rdma.rkey = request.remote.rkey;
   set_straight_opcode(out, request.verb);
-  out.send_flags = IBV_SEND_SIGNALED;
-  if (is_detached) {
-    if (++queue.since_signaled < queue.depth / 2) {
-      out.send_flags = 0;
-    } else {
-      queue.since_signaled = 0;
-    }
-  }
+  out.send_flags = straight_flags(queue, is_detached);
   SendSlot& slot = queue.take_slot(number, is_detached ? nullptr : &request);
   out.wr_id = reinterpret_cast<std::uintptr_t>(&slot);
   ++outstanding_;
   take_into(queue, staged);
-  return true;
+  return Straight::staged;
 }
 
 // Not inlined, so that its callers' fast paths need not save registers.
@@ -454,9 +556,10 @@ void VerbsWorker::do_post(WorkRequest* chain) {
     [[gnu::noinline]] static void post(VerbsWorker* worker, WorkRequest* chain) {
       while (chain != nullptr) {
         WorkRequest* const next = chain->next;
-        if (!worker->stage_straight(*chain, false)) {
+        const Straight how = worker->stage_straight(*chain, false);
+        if (how == Straight::no) {
           worker->submit(*chain, false);
-        } else {
+        } else if (how == Straight::staged) {
           worker->owed_ += chain->sink != nullptr ? 1 : 0;
           if (worker->next_staged_ >= worker->ring_at_) worker->ring_doorbells();
         }
@@ -465,7 +568,9 @@ void VerbsWorker::do_post(WorkRequest* chain) {
     }
   };
   if (chain->next != nullptr) return Several::post(this, chain);
-  if (!stage_straight(*chain, false)) return submit(*chain, false);
+  const Straight how = stage_straight(*chain, false);
+  if (how == Straight::posted) return;
+  if (how == Straight::no) return submit(*chain, false);
   owed_ += chain->sink != nullptr ? 1 : 0;
   if (next_staged_ >= ring_at_) ring_doorbells();
 }
@@ -492,7 +597,9 @@ void VerbsWorker::do_post_detached(const WorkRequest& request) {
     return post_reversed(request);
   // The cast is safe: submit() only reads a request of post_detached(), and copies it if it must wait.
   auto& only_read = const_cast<WorkRequest&>(request);
-  if (!stage_straight(only_read, true)) return submit(only_read, true);
+  const Straight how = stage_straight(only_read, true);
+  if (how == Straight::posted) return;
+  if (how == Straight::no) return submit(only_read, true);
   if (next_staged_ >= ring_at_) ring_doorbells();
 }
 

@@ -27,6 +27,23 @@ ibv_qp_type type_of(Transport transport) {
   return transport == Transport::uc ? IBV_QPT_UC : IBV_QPT_UD;
 }
 
+// Creates a queue pair whose requests can be posted by ibv_wr_*. Returns null if the device has none for
+// these operations, or refuses this one.
+ibv_qp* create_extended(ibv_pd* pd, ibv_qp_init_attr& plain, std::uint64_t operations) {
+  ibv_qp_init_attr_ex asked{};
+  asked.send_cq = plain.send_cq;
+  asked.recv_cq = plain.recv_cq;
+  asked.srq = plain.srq;
+  asked.cap = plain.cap;
+  asked.qp_type = plain.qp_type;
+  asked.pd = pd;
+  asked.send_ops_flags = operations;
+  asked.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  ibv_qp* const made = ibv_create_qp_ex(pd->context, &asked);
+  if (made != nullptr) plain.cap = asked.cap;
+  return made;
+}
+
 Error refused(const QueuePairSpec& spec, int reason) {
   std::string text =
       fmt::format("verbs: cannot create a {} queue pair: {}", name(spec.transport), std::strerror(reason));
@@ -42,6 +59,15 @@ bool is_of_subnet(const Address& one, const Address& other) {
 }
 
 }  // namespace
+
+std::uint64_t send_operations(Transport transport, bool has_atomics) {
+  std::uint64_t all = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
+  if (transport == Transport::ud) return all;
+  all |= IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
+  if (transport == Transport::uc) return all;
+  all |= IBV_QP_EX_WITH_RDMA_READ;
+  return has_atomics ? all | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD : all;
+}
 
 void give_up(std::string_view why) {
   fmt::print(stderr, "verbs: the device has failed: {}\n", why);
@@ -93,7 +119,12 @@ Result<QueuePair> QueuePair::create(ibv_pd* pd, const QueuePairSpec& spec) {
   attributes.cap.max_recv_sge = 1;
   attributes.cap.max_inline_data = spec.inline_bytes;
   QueuePair made;
-  made.qp_.reset(ibv_create_qp(pd, &attributes));
+  if (spec.operations != 0) made.qp_.reset(create_extended(pd, attributes, spec.operations));
+  if (made.qp_ != nullptr) {
+    made.extended_ = ibv_qp_to_qp_ex(made.get());
+  } else {
+    made.qp_.reset(ibv_create_qp(pd, &attributes));
+  }
   if (made.qp_ == nullptr) return std::unexpected(refused(spec, errno));
   made.is_reset_ = true;
   made.transport_ = spec.transport;

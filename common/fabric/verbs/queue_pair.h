@@ -59,16 +59,24 @@ struct QueuePairSpec {
   std::uint32_t send_depth = 1;  // capacity in work requests
   std::uint32_t recv_depth = 0;
   std::uint32_t inline_bytes = 0;
+  // Operations to be posted by ibv_wr_*, as IBV_QP_EX_WITH_… flags (send_operations()); 0: the queue pair's
+  // requests are posted by ibv_post_send.
+  std::uint64_t operations = 0;
 };
+
+// The operations that requests of the transport need, as IBV_QP_EX_WITH_… flags.
+[[nodiscard]] std::uint64_t send_operations(Transport transport, bool has_atomics);
 
 class QueuePair {
  public:
   QueuePair() = default;
-  // Creates a queue pair. The error reads "cannot create …: REASON" and names the limit that is the usual
-  // cause.
+  // Creates a queue pair, for posting by ibv_wr_* if spec.operations asks for that and the device has it. The
+  // error reads "cannot create …: REASON" and names the limit that is the usual cause.
   [[nodiscard]] static Result<QueuePair> create(ibv_pd* pd, const QueuePairSpec& spec);
 
   [[nodiscard]] ibv_qp* get() const { return qp_.get(); }
+  // The queue pair as ibv_wr_* take it; null: its requests are posted by ibv_post_send.
+  [[nodiscard]] ibv_qp_ex* extended() const { return extended_; }
   [[nodiscard]] std::uint32_t qpn() const { return qp_->qp_num; }
   // first packet sequence number that the queue pair sends
   [[nodiscard]] std::uint32_t psn() const { return psn_; }
@@ -97,6 +105,7 @@ class QueuePair {
   [[nodiscard]] Result<> modify(ibv_qp_attr& attributes, int mask, const char* to);
 
   Owned<ibv_qp, ibv_destroy_qp> qp_;
+  ibv_qp_ex* extended_ = nullptr;
   Transport transport_ = Transport::rc;
   std::uint32_t psn_ = 0;
   std::uint32_t inline_bytes_ = 0;

@@ -41,6 +41,8 @@ struct VerbsConfig {
   // Whether to assume that the bytes of a message are placed in order, and aligned blocks of 64 bytes untorn,
   // even if the devices do not report it. Results record the assumption.
   bool assumes_order = false;
+  // Whether work requests are posted by ibv_post_send even on devices that have ibv_wr_*.
+  bool post_send_alone = false;
   Nanos meet_within = 120'000'000'000;  // time limit in ns for agreeing on a network with the other processes
   bool pin_threads = false;
   // Called once when the devices of all processes are known and before memory is registered. Returns for each

@@ -167,7 +167,8 @@ void VerbsWorker::free_landing_word(SendSlot& slot) {
 }
 
 Result<> VerbsWorker::open_datagram_lane(SendQueue& lane, std::uint32_t rail, std::uint32_t receive_depth) {
-  const Capabilities& can = shared_->rails[rail]->capabilities();
+  const Device& device = *shared_->rails[rail];
+  const Capabilities& can = device.capabilities();
   lane.key.transport = Transport::ud;
   lane.rail = rail;
   lane.prepare(std::bit_floor(can.send_queue_depth));
@@ -175,7 +176,8 @@ Result<> VerbsWorker::open_datagram_lane(SendQueue& lane, std::uint32_t rail, st
   // device.
   ibv_cq* receives = rail == own_rail_ ? receive_cq_.get() : send_cq(rail);
   LOCH_ASSIGN(lane.qp, QueuePair::create(pd(rail), {Transport::ud, send_cq(rail), receives, nullptr,
-                                                    lane.depth, receive_depth, can.max_inline_bytes}));
+                                                    lane.depth, receive_depth, can.max_inline_bytes,
+                                                    device.operations(Transport::ud)}));
   rails_[rail].datagram_lanes.push_back(&lane);
   return {};
 }

@@ -119,8 +119,9 @@ struct Shared : realtime::Shared {
 
 // One worker's counts of device operations. Any thread may read them; the worker's thread writes them.
 struct WorkerCounters {
-  std::atomic<std::uint64_t> doorbells = 0;                     // calls of ibv_post_send
+  std::atomic<std::uint64_t> doorbells = 0;                     // calls of ibv_post_send and ibv_wr_complete
   std::array<std::atomic<std::uint64_t>, rails_most> posted{};  // work requests given to the device, by rail
+  std::atomic<std::uint64_t> built = 0;   // those of the work requests that ibv_wr_* posted
   std::atomic<std::uint64_t> parked = 0;  // requests that waited for a send-queue slot or a connection
   std::atomic<std::uint64_t> errors = 0;  // completions other than success, and refused posts
   std::atomic<std::uint64_t> unknown_source = 0;  // messages dropped because no process of this run sent them
@@ -243,10 +244,15 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   // The functions from here to finish() are defined in post.cc, except give_receives().
   void submit(WorkRequest& request, bool is_detached);
   void submit_any(WorkRequest& request, bool is_detached);
-  [[nodiscard]] bool stage_straight(WorkRequest& request, bool is_detached);
+  // What stage_straight() did: nothing, so that submit() has to post the request; staged it; or all there was
+  // to do.
+  enum class Straight : std::uint8_t { no, staged, posted };
+  [[nodiscard]] Straight stage_straight(WorkRequest& request, bool is_detached);
+  void build_straight(SendQueue& queue, WorkRequest& request, bool is_detached);
   [[nodiscard]] SendQueue* plain_queue(const WorkRequest& request) const;
   void stage_plain(SendQueue& queue, WorkRequest& request, bool is_detached);
-  [[nodiscard]] std::uintptr_t keep_inline(const std::byte* data, std::uint32_t bytes);
+  [[nodiscard]] std::uintptr_t keep_inline(const SendQueue& queue, const std::byte* data,
+                                           std::uint32_t bytes);
   [[nodiscard]] WcStatus check_local(const WorkRequest& request) const;
   [[nodiscard]] bool has_datagram_worker(const WorkRequest& request) const;
   [[nodiscard]] SendQueue& queue_of(const WorkRequest& request);
@@ -257,12 +263,16 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   void park(SendQueue& queue, WorkRequest& request, bool is_detached);
   void stage(SendQueue& queue, WorkRequest& request, bool is_detached, const std::byte* inline_data);
   void address(ibv_send_wr& out, const SendQueue& queue, const WorkRequest& request) const;
+  void take(SendQueue& queue);
   void take_into(SendQueue& queue, Staged& staged);
   void ring_doorbell(SendQueue& queue);
+  void complete_built(SendQueue& queue);
+  void count_doorbell(SendQueue& queue);
   void ring_doorbells();
   void set_most_staged(std::uint32_t most);
   void give_receives();
-  void refuse_staged(SendQueue& queue, const ibv_send_wr* bad);
+  void refuse_chain(SendQueue& queue, const ibv_send_wr* bad);
+  void refuse_staged(SendQueue& queue, std::uint32_t first);
   bool poll_waiting();
   [[nodiscard]] bool is_hopeless(const SendQueue& queue) const;
   void drop_parked(SendQueue& queue);

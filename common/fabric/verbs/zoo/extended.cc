@@ -96,28 +96,39 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* asked) {
 
 QueuePair& pair_of(ibv_qp_ex* qp) { return *static_cast<QueuePair*>(qp); }
 
+// Says so if a program breaks a rule of ibv_wr_post(3) that a provider does not check.
+void judge(const QueuePair& of, bool is_kept, const char* rule) {
+  if (!is_kept) complain("queue pair %u: %s", of.qp_base.qp_num, rule);
+}
+
 // The work request that is being built: the one that the last ibv_wr_* call with an opcode has begun.
 SendRequest& built(ibv_qp_ex* qp) {
   QueuePair& of = pair_of(qp);
-  if (of.building.empty()) {
-    complain("a part of a work request comes before its opcode");
-    of.building.emplace_back();
-  }
-  return of.building.back();
+  judge(of, of.built != 0, "a part of a work request comes before its opcode");
+  if (of.building.empty()) of.building.emplace_back();
+  return of.building[of.built == 0 ? 0 : of.built - 1];
 }
 
 SendRequest& begin(ibv_qp_ex* qp, ibv_wr_opcode opcode, std::uint32_t rkey = 0, std::uint64_t address = 0) {
-  SendRequest& made = pair_of(qp).building.emplace_back();
+  QueuePair& of = pair_of(qp);
+  judge(of, of.is_building, "a work request is built without ibv_wr_start");
+  judge(of, !of.lacks_data, "a work request is built without a call that sets its data");
+  if (of.built == of.building.size()) of.building.emplace_back();
+  SendRequest& made = of.building[of.built++];
   made.id = qp->wr_id;
   made.opcode = opcode;
   made.flags = qp->wr_flags & ~static_cast<unsigned>(IBV_SEND_INLINE);
   made.rkey = rkey;
   made.address = address;
+  made.slices.clear();
+  made.inline_data.clear();
+  of.lacks_data = true;
   return made;
 }
 
 void set_inline(ibv_qp_ex* qp, std::size_t count, const ibv_data_buf* pieces) {
   SendRequest& to = built(qp);
+  pair_of(qp).lacks_data = false;
   to.flags |= IBV_SEND_INLINE;
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t at = to.inline_data.size();
@@ -135,19 +146,33 @@ void set_destination(ibv_qp_ex* qp, ibv_ah* handle, std::uint32_t qpn, std::uint
   to.to_qkey = qkey;
 }
 
+void set_slices(ibv_qp_ex* qp, std::size_t count, const ibv_sge* slices) {
+  built(qp).slices.assign(slices, slices + count);
+  pair_of(qp).lacks_data = false;
+}
+
+void start_build(ibv_qp_ex* qp) {
+  QueuePair& of = pair_of(qp);
+  judge(of, !of.is_building, "ibv_wr_start twice without ibv_wr_complete");
+  of.is_building = true;
+  of.built = 0;
+  of.lacks_data = false;
+}
+
 // ibv_wr_complete: posts the built requests. If one of them is refused, none is posted, not even those before
 // it ("the entire posting will be aborted", ibv_wr_post(3)); ibv_post_send would post those before it.
 int complete_build(ibv_qp_ex* qp) {
   QueuePair& of = pair_of(qp);
-  const int reason = post_all(of, of.building);
-  of.building.clear();
-  return reason;
+  judge(of, of.is_building, "ibv_wr_complete without ibv_wr_start");
+  judge(of, !of.lacks_data, "a work request is posted without a call that sets its data");
+  of.is_building = false;
+  return post_all(of, std::span(of.building).first(of.built));
 }
 
 void set_posting(QueuePair& qp) {
-  qp.wr_start = [](ibv_qp_ex* of) { pair_of(of).building.clear(); };
+  qp.wr_start = start_build;
   qp.wr_complete = complete_build;
-  qp.wr_abort = [](ibv_qp_ex* of) { pair_of(of).building.clear(); };
+  qp.wr_abort = [](ibv_qp_ex* of) { pair_of(of).is_building = false; };
   qp.wr_rdma_read = [](ibv_qp_ex* of, std::uint32_t rkey, std::uint64_t address) {
     begin(of, IBV_WR_RDMA_READ, rkey, address);
   };
@@ -171,11 +196,10 @@ void set_posting(QueuePair& qp) {
     begin(of, IBV_WR_ATOMIC_FETCH_AND_ADD, rkey, address).compare = more;
   };
   qp.wr_set_sge = [](ibv_qp_ex* of, std::uint32_t lkey, std::uint64_t address, std::uint32_t length) {
-    built(of).slices.assign(1, ibv_sge{address, length, lkey});
+    const ibv_sge slice{address, length, lkey};
+    set_slices(of, 1, &slice);
   };
-  qp.wr_set_sge_list = [](ibv_qp_ex* of, std::size_t count, const ibv_sge* slices) {
-    built(of).slices.assign(slices, slices + count);
-  };
+  qp.wr_set_sge_list = set_slices;
   qp.wr_set_inline_data = [](ibv_qp_ex* of, void* data, std::size_t length) {
     const ibv_data_buf piece{data, length};
     set_inline(of, 1, &piece);

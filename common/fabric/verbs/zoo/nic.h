@@ -168,9 +168,13 @@ struct QueuePair : ibv_qp_ex {
   Nanos wait_until = 0;  // no request is sent before this time
   Nanos answer_by = 0;   // deadline for the reply to the oldest request; 0: no reply is awaited
   int tries_left = 0, ready_tries_left = 0;
-  // requests that ibv_wr_* calls have built since ibv_wr_start and ibv_wr_complete has not posted yet
+  // The first `built` elements: requests that ibv_wr_* calls have built since ibv_wr_start and
+  // ibv_wr_complete has not posted yet. Elements are used again, so that their vectors need no new memory.
   std::vector<SendRequest> building;
-  int build_reason = 0;
+  std::size_t built = 0;
+  bool is_building =
+      false;  // whether ibv_wr_start was called, and neither ibv_wr_complete nor ibv_wr_abort since
+  bool lacks_data = false;  // whether no call has set the data of the last built request yet
 
   std::mutex receive_mutex;
   ReceiveQueue receives;

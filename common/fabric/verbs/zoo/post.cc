@@ -99,6 +99,8 @@ int add(QueuePair& qp, SendRequest& request) {
 int post_send(ibv_qp* base, ibv_send_wr* requests, ibv_send_wr** bad) {
   auto& qp = *reinterpret_cast<QueuePair*>(base);
   int reason = hub().fault(Call::post_send);
+  if (qp.is_building)
+    complain("queue pair %u: ibv_post_send between ibv_wr_start and ibv_wr_complete", base->qp_num);
   *bad = requests;
   {
     const std::scoped_lock lock(qp.send_mutex);
@@ -154,7 +156,7 @@ Nic& nic_of(ibv_context* context) {
 }
 
 int post_all(QueuePair& qp, std::span<SendRequest> requests) {
-  int reason = hub().fault(Call::post_send);
+  int reason = hub().fault(Call::wr_complete);
   {
     const std::scoped_lock lock(qp.send_mutex);
     const std::uint32_t before = qp.posted;

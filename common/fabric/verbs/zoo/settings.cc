@@ -15,16 +15,32 @@
 namespace loch::fabric::verbs::zoo {
 namespace {
 
-constexpr std::array<std::string_view, calls_count> call_names = {
-    "ibv_get_device_list", "ibv_open_device",     "ibv_query_device",
-    "ibv_query_port",      "ibv_query_gid_table", "ibv_query_gid",
-    "ibv_query_pkey",      "ibv_alloc_pd",        "ibv_reg_mr",
-    "ibv_create_cq",       "ibv_create_srq",      "ibv_create_qp",
-    "ibv_modify_qp",       "ibv_create_ah",       "ibv_query_qp_data_in_order",
-    "ibv_post_send",       "ibv_post_recv",       "ibv_post_srq_recv",
-    "ibv_poll_cq",         "ibv_alloc_td",        "ibv_alloc_parent_domain",
-    "ibv_create_cq_ex",    "ibv_create_qp_ex",    "request",
-    "completion"};
+constexpr std::array<std::string_view, calls_count> call_names = {"ibv_get_device_list",
+                                                                  "ibv_open_device",
+                                                                  "ibv_query_device",
+                                                                  "ibv_query_port",
+                                                                  "ibv_query_gid_table",
+                                                                  "ibv_query_gid",
+                                                                  "ibv_query_pkey",
+                                                                  "ibv_alloc_pd",
+                                                                  "ibv_reg_mr",
+                                                                  "ibv_create_cq",
+                                                                  "ibv_create_srq",
+                                                                  "ibv_create_qp",
+                                                                  "ibv_modify_qp",
+                                                                  "ibv_create_ah",
+                                                                  "ibv_query_qp_data_in_order",
+                                                                  "ibv_post_send",
+                                                                  "ibv_post_recv",
+                                                                  "ibv_post_srq_recv",
+                                                                  "ibv_poll_cq",
+                                                                  "ibv_alloc_td",
+                                                                  "ibv_alloc_parent_domain",
+                                                                  "ibv_create_cq_ex",
+                                                                  "ibv_create_qp_ex",
+                                                                  "ibv_wr_complete",
+                                                                  "request",
+                                                                  "completion"};
 
 struct Reason {
   std::string_view name;

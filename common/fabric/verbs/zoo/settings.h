@@ -46,6 +46,7 @@ enum class Call : std::uint8_t {
   alloc_parent_domain,
   create_cq_ex,
   create_qp_ex,
+  wr_complete,
   request,
   completion,
 };

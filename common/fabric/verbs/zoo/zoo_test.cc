@@ -505,6 +505,17 @@ TEST(ZooTest, ExtendedPostingAndDomains) {
   EXPECT_EQ(ibv_wr_complete(extended), EINVAL);
   EXPECT_EQ(ibv_start_poll(cq, &poll), ENOENT);
   EXPECT_EQ(nic.word(2048), 31u);
+  // A program that breaks a rule of ibv_wr_* is told so.
+  testing::internal::CaptureStderr();
+  ibv_wr_start(extended);
+  ibv_wr_rdma_write(extended, nic.mr->rkey, nic.at(2048));
+  EXPECT_NE(nic.post(qp, IBV_WR_RDMA_READ, nic.at(0), nic.mr->rkey), -1);
+  EXPECT_EQ(ibv_wr_complete(extended), 0);
+  ibv_wr_rdma_write(extended, nic.mr->rkey, nic.at(2048));
+  const std::string said = testing::internal::GetCapturedStderr();
+  for (const char* rule :
+       {"ibv_post_send between", "without a call that sets its data", "without ibv_wr_start"})
+    EXPECT_THAT(said, testing::HasSubstr(rule));
   EXPECT_EQ(ibv_destroy_qp(qp), 0);
   EXPECT_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
   EXPECT_EQ(ibv_dealloc_pd(parent), 0);
