@@ -169,10 +169,12 @@ TEST_P(OnFabric, CreditsHoldSendersBack) {
   const auto point = run(verbs(GetParam(), sends));
   ASSERT_TRUE(point) << point.error().message;
   EXPECT_EQ(tally_of(*point).completed(), 2000U);
-  // On real-time fabrics, messages are lost if a server thread gets no core for more than 100 us, after which
-  // a sender goes on without a credit.
-  const int lost = GetParam() == std::string("sim") ? 32 : 800;
-  EXPECT_GE(point->protocol_counters.at("received"), 4 * 2000 - lost);
+  // A message may be lost only if it was sent without a credit, as a sender does that has waited for 100 us. In
+  // simulation none waits so long; in real time all do while the server's thread has no core.
+  const double sent_in_vain = point->protocol_counters.at("without_credit");
+  if (GetParam() == std::string("sim")) EXPECT_EQ(sent_in_vain, 0);
+  EXPECT_LT(sent_in_vain, 4 * 2000);
+  EXPECT_GE(point->protocol_counters.at("received") + sent_in_vain, 4 * 2000 - 32);
 }
 
 TEST_P(OnFabric, EveryFaaCounts) {

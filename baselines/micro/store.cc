@@ -70,6 +70,8 @@ class TrafficClient final : public kv::Client {
       const Nanos next = worker_.now() + look;
       co_await worker_.spin_until(next);
     }
+    if (store_.on_their_way() > store_.settings_.credits)
+      store_.without_credit_.fetch_add(traffic_.per_turn(), std::memory_order_relaxed);
     store_.posted_.fetch_add(traffic_.per_turn(), std::memory_order_relaxed);
   }
 
@@ -272,6 +274,7 @@ std::map<std::string, double> TrafficStore::counters() const {
     std::uint64_t came = 0;
     for (const fabric::Counted& each : received_) came += each.in_all;
     all["received"] = static_cast<double>(came);
+    if (settings_.credits > 0) all["without_credit"] = static_cast<double>(without_credit_.load());
   }
   if (settings_.traffic.verb == fabric::Verb::faa) {
     double sum = 0;  // sum of all counters; each executed FAA has added 1

@@ -54,6 +54,7 @@ class TrafficStore final : public kv::Store {
   std::mutex signals_mutex_;
   std::map<const fabric::Worker*, std::unique_ptr<Signals>> signals_;
   std::atomic<std::uint64_t> posted_ = 0, errors_ = 0, reconnects_ = 0;
+  std::atomic<std::uint64_t> without_credit_ = 0;  // SENDs after a wait for a credit that was given up
 };
 
 }  // namespace loch::micro
