@@ -325,6 +325,7 @@ coro::Task<void> ModelStore::serve(fabric::Worker& worker, std::uint32_t index) 
 }
 
 std::unique_ptr<kv::Client> ModelStore::client(fabric::Worker& worker, std::uint32_t slot) {
+  const std::lock_guard lock(clients_mutex_);  // threads of one simulation begin clients of different nodes
   auto& channel = clients_[std::uint32_t{worker.node()} << 16 | worker.index()];
   if (channel == nullptr)
     channel = std::make_unique<rpc::MessageClient>(shape_, regions_[worker.node()], worker);

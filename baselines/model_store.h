@@ -8,6 +8,7 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -62,8 +63,9 @@ class ModelStore final : public kv::Store {
   const KernelPath& path_;
   rpc::MessageShape shape_;
   Links links_;
-  std::vector<rpc::MessageRegions> regions_;                              // indexed by node
-  std::vector<Server> servers_;                                           // indexed by serving node
+  std::vector<rpc::MessageRegions> regions_;  // indexed by node
+  std::vector<Server> servers_;               // indexed by serving node
+  std::mutex clients_mutex_;
   std::map<std::uint32_t, std::unique_ptr<rpc::MessageClient>> clients_;  // keyed by node and client worker
 };
 

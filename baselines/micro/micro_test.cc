@@ -169,8 +169,8 @@ TEST_P(OnFabric, CreditsHoldSendersBack) {
   const auto point = run(verbs(GetParam(), sends));
   ASSERT_TRUE(point) << point.error().message;
   EXPECT_EQ(tally_of(*point).completed(), 2000U);
-  // A message may be lost only if it was sent without a credit, as a sender does that has waited for 100 us. In
-  // simulation none waits so long; in real time all do while the server's thread has no core.
+  // A message may be lost only if it was sent without a credit, as a sender does that has waited for 100 us.
+  // In simulation none waits so long; in real time all do while the server's thread has no core.
   const double sent_in_vain = point->protocol_counters.at("without_credit");
   if (GetParam() == std::string("sim")) EXPECT_EQ(sent_in_vain, 0);
   EXPECT_LT(sent_in_vain, 4 * 2000);
