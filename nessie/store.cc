@@ -58,8 +58,6 @@ Result<> NessieStore::setup_node(fabric::Fabric& fabric, fabric::NodeId node) {
   if (s.config.drives(node)) {
     LOCH_ASSIGN(state.scan,
                 kv::add_region(fabric, node, scan_region, s.config.client_workers * s.scan_bytes()));
-  }
-  if (s.config.drives(node)) {
     if (s.cache_entries > 0) {
       const std::uint32_t value = std::min(s.config.kept_value_bytes, s.config.value_size);
       state.cache = std::make_unique<kv::WordCache>(s.cache_entries, s.config.key_size, value);
