@@ -167,16 +167,14 @@ class ByInterval(Folder):
         self.assertEqual(ran.returncode, 2)
         self.assertIn("nothing", ran.stderr)
         self.loch("run", self.write(SMALL), "--set", "hardware_set=nic.pipeline=200", "--out", "without/one")
-        said = self.loch("score", "results", "--ablation", "without").stdout
-        self.assertRegex(said, r"\| hardware_set=nic.pipeline=200 \| \d+ \|")
-        none = self.loch("score", "results", "--ablation")
-        self.assertEqual((none.returncode, none.stderr.count("\n")), (2, 1))
-        self.assertIn("results/ablation.json does not exist; run experiments without a mechanism", none.stderr)
-        self.loch("score", "results", "--ablation", "without", "--keep", "results/ablation.json")
-        kept = self.loch("score", "results", "--ablation").stdout
-        self.assertEqual(kept, said)
+        with self.assertRaisesRegex(BadInput, "results/ablation.json does not exist; run experiments without a mech"):
+            ablation.kept(self.folder / "results")
+        written = self.loch("score", "results", "--ablation", "without", "--keep", "results/ablation.json").stdout
+        self.assertRegex(written, r"\| hardware_set=nic.pipeline=200 \| \d+ \|")
+        self.assertEqual(self.loch("score", "results", "--ablation").stdout, written)
         (self.folder / "results/ablation.json").write_text('{"rows": [{"of": 1}]}')
-        self.assertEqual(self.loch("score", "results", "--ablation").returncode, 2)
+        with self.assertRaisesRegex(BadInput, "not a table that"):
+            ablation.kept(self.folder / "results")
 
 
 if __name__ == "__main__":
