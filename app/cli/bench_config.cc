@@ -78,6 +78,8 @@ nlohmann::ordered_json config_json(const BenchOptions& given, std::uint64_t seed
                     : load.fixed_gaps ? "fixed"
                                       : "poisson";
   out["seed"] = seed;
+  // Only where they say something, so that other results are those of programs that did not have these flags.
+  if (o.load_seed != 0) out["load_seed"] = o.load_seed;
   out["mutant"] = o.mutant;
   out["memory_bytes"] = o.memory_bytes;
   out["options"] = option_values(o.protocol_options);

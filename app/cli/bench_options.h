@@ -40,6 +40,7 @@ struct BenchOptions {
   std::uint32_t zero_padding = 1;
   ReplayFlags replay;
   workloads::LoadConfig load;
+  std::uint64_t load_seed = 0;  // what the load draws on the cluster that load.seed decides; 0: load.seed
   std::uint32_t repeats = 0;
   std::uint32_t background_workers = 0;
   std::string background_pin;
