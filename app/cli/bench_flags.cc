@@ -415,6 +415,12 @@ std::vector<BenchFlag> machine_flags() {
 // Flags of verification, of injected faults and of output files.
 std::vector<BenchFlag> observation_flags() {
   return {
+      {.setting = of(Type::duration, "server-work", "0ns",
+                     "sim: CPU time that server workers are assumed to work on each request that they find, "
+                     "beyond what its steps are charged",
+                     0, 1e9),
+       .place = LOCH_PLACE(server_work),
+       .is_recorded = false},
       {.setting =
            of(Type::boolean, "service-times", "false",
               "counters service.* of each node: how long its server workers work on a request that they "

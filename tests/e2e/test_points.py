@@ -118,6 +118,22 @@ class Points(EndToEnd):
         self.assertEqual([each["config"].get("load_seed") for each in found], [None, None, 1, 5, 6, 5])
         self.assertEqual([each["seed"] for each in found], [1, 1, 1, 1, 1, 2])
 
+    def test_what_servers_are_assumed_to_work_is_charged_and_nothing_by_default(self) -> None:
+        base = ["--protocol", "nessie-sd", *STORES["nessie-sd"], *CLUSTER, "--get", "1", "--service-times"]
+        without, zero, with_work = (
+            self.alone([*base, *more]) for more in ([], ["--server-work", "0ns"], ["--server-work", "3us"])
+        )
+        self.assertEqual(without, zero)
+        self.assertNotIn("server_work_s", without["config"])
+        self.assertEqual(with_work["config"]["server_work_s"], 3e-6)
+        self.assertLess(with_work["throughput_ops_s"], 0.8 * without["throughput_ops_s"])
+        for one, other in zip(with_work["nodes"], without["nodes"]):
+            more = one["counters"]["service.median_ns"] - other["counters"]["service.median_ns"]
+            self.assertAlmostEqual(more, 3000, delta=60)
+        refused = self.call([BINARY, "bench", "--fabric", "shm", "--server-work", "1us"], 60)
+        self.assertEqual(refused.returncode, 2, refused.stderr)
+        self.assertIn("--server-work: for --fabric sim", refused.stderr)
+
     def test_in_real_time_each_begins_with_the_preloaded_records(self) -> None:
         """Each point on shm begins with a copy of the preloaded memory: the first deletes keys, and the second finds what a
         process of its own finds all the same (HERD's index loses some keys), with the values of the preload."""
