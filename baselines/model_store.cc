@@ -298,8 +298,8 @@ std::uint32_t ModelStore::answer(Server& server, const ParsedRequest& request, c
 }
 
 coro::Task<void> ModelStore::serve(fabric::Worker& worker, std::uint32_t index) {
-  rpc::MessageServer server(shape_, regions_[worker.node()], worker, index);
   Server& own = servers_[worker.node()];
+  rpc::MessageServer server(shape_, regions_[worker.node()], worker, index, own.memories[index]);
   while (true) {
     const rpc::Incoming request = co_await server.next();
     if (request.outcome != rpc::Incoming::Outcome::request) break;

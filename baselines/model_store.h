@@ -43,6 +43,7 @@ class ModelStore final : public kv::Store {
   using Table = std::unordered_map<std::string, Item>;
   struct Server {
     Table table;
+    std::map<std::uint32_t, rpc::ServerMemory> memories;  // by server worker
     Table behind;  // known-bad variant write-behind: PUTs that were answered and are not stored yet
     // numbers of requests; of each node its own, because threads of a simulation run different nodes
     std::uint64_t served = 0, unintelligible = 0, duplicates = 0;

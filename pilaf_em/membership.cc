@@ -34,6 +34,7 @@ Result<> PilafStore::restart_node(fabric::Fabric& /*fabric*/, fabric::NodeId nod
     if (server->shard != nullptr) state.old_shards.push_back(std::move(server->shard));
     server->is_lost = true;
     server->is_changing = false;
+    server->memory = {};
   }
   for (auto& worker : state.workers) {
     auto fresh = std::make_unique<WorkerState>();

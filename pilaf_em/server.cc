@@ -42,7 +42,7 @@ class Server {
         shard_(state_.shard.get()),
         index_(index),
         membership_(store.local(worker.node()).membership),
-        channel_(settings_.messages, store.local(worker.node()).messages, worker, index),
+        channel_(settings_.messages, store.local(worker.node()).messages, worker, index, state_.memory),
         disk_(settings_.log_disk) {}
 
   [[nodiscard]] coro::Task<void> run() {

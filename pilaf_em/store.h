@@ -67,6 +67,7 @@ struct ServerState {
   bool is_lost = false;      // whether the node restarted and was not declared lost yet
   bool is_changing = false;  // whether a change is partly applied; stays true if the server dies meanwhile
   std::unique_ptr<Log> log;  // null: no log
+  rpc::ServerMemory memory;
   rpc::MessageCounters messages;
   std::uint64_t resets = 0, refused = 0, malformed = 0;
 };

@@ -18,7 +18,7 @@ Result<std::unique_ptr<ChunkNode>> ChunkNode::make(fabric::Fabric& fabric, fabri
 }
 
 coro::Task<void> ChunkNode::manage(ChunkNode* self, fabric::Worker* worker) {
-  rpc::MessageServer channel(self->plan_.messages, self->regions_, *worker, 0);
+  rpc::MessageServer channel(self->plan_.messages, self->regions_, *worker, 0, self->memory_);
   for (;;) {
     const rpc::Incoming request = co_await channel.next();
     if (request.outcome != rpc::Incoming::Outcome::request) break;

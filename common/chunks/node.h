@@ -29,6 +29,7 @@ class ChunkNode {
 
   const ChunkPlan& plan_;
   rpc::MessageRegions regions_;
+  rpc::ServerMemory memory_;                      // of the management worker
   std::unique_ptr<Manager> manager_;              // null: the node holds no data
   std::vector<std::unique_ptr<Client>> clients_;  // by worker
 };

@@ -214,14 +214,29 @@ struct Incoming {
   MessageTag tag;
 };
 
+// What a server worker keeps from one run of its fabric to the next, each of which has a MessageServer of its
+// own: its RECVs stay posted, so that it must not post their buffers a second time, and the numbers of its
+// lanes go on. The worker of a restarted node begins with an empty one.
+struct ServerMemory {
+  static constexpr std::uint32_t most_kept = 16;
+  // The last request of a lane (window slot of a client worker), and the reply to it if it is small enough to
+  // be kept.
+  struct Last {
+    bool is_known = false, is_kept = false, client_incarnation = false;
+    std::uint32_t number = 0, length = 0;
+    std::byte bytes[most_kept];
+  };
+  bool has_posted = false;
+  std::vector<Last> last;  // by lane; empty before the first run
+};
+
 // The channel of one server worker.
 class MessageServer {
  public:
-  static constexpr std::uint32_t most_kept = 16;
-
-  // `index` identifies the server worker among those of its node.
+  // `index` identifies the server worker among those of its node. `memory` is this worker's alone, and
+  // outlives the channel.
   MessageServer(const MessageShape& shape, const MessageRegions& regions, fabric::Worker& worker,
-                std::uint32_t index);
+                std::uint32_t index, ServerMemory& memory);
 
   // Waits for the next request that has to be executed. A repeated request is not returned: this function
   // answers it from the kept reply. If its reply was too long to be kept (most_kept bytes), it is returned
@@ -239,13 +254,7 @@ class MessageServer {
   [[nodiscard]] const MessageCounters& counters() const { return counters_; }
 
  private:
-  // The last request of a lane (window slot of a client worker), and the reply to it if it is small enough to
-  // be kept.
-  struct Last {
-    bool is_known = false, is_kept = false, client_incarnation = false;
-    std::uint32_t number = 0, length = 0;
-    std::byte bytes[most_kept];
-  };
+  using Last = ServerMemory::Last;
   struct Buffer : fabric::CompletionSink {
     fabric::WorkRequest request;
     bool is_sending = false;
@@ -270,10 +279,9 @@ class MessageServer {
   std::vector<std::unique_ptr<Buffer>> buffers_;
   std::uint32_t next_buffer_ = 0;
   std::coroutine_handle<> waits_for_buffer_;
-  std::vector<Last> last_;
+  ServerMemory& memory_;
   std::vector<bool> is_connecting_;
   coro::Scope scope_;
-  bool has_posted_ = false;
   MessageCounters counters_;
 };
 

@@ -23,16 +23,17 @@ class MessageServer::BufferFree {
 };
 
 MessageServer::MessageServer(const MessageShape& shape, const MessageRegions& regions, fabric::Worker& worker,
-                             std::uint32_t index)
+                             std::uint32_t index, ServerMemory& memory)
     : shape_(shape),
       regions_(regions),
       worker_(worker),
       send_base_(shape.lanes() + std::uint64_t{index} * shape.reply_buffers),
       receive_base_(std::uint64_t{shape.client_workers} * shape.client_receives() +
                     std::uint64_t{index} * shape.server_receives()),
-      last_(std::size_t{shape.nodes} * shape.lanes()),
+      memory_(memory),
       is_connecting_(shape.nodes),
       scope_(worker.run_queue()) {
+  memory.last.resize(std::size_t{shape.nodes} * shape.lanes());
   for (std::uint32_t i = 0; i < shape.reply_buffers; ++i) {
     auto buffer = std::make_unique<Buffer>();
     buffer->server = this;
@@ -49,7 +50,7 @@ MessageServer::MessageServer(const MessageShape& shape, const MessageRegions& re
 }
 
 void MessageServer::post_receives() {
-  has_posted_ = true;
+  memory_.has_posted = true;
   const std::uint32_t count = std::min(shape_.server_receives(), worker_.capabilities().recv_queue_depth);
   for (std::uint32_t i = 0; i < count; ++i)
     detail::post_receive(shape_, regions_, worker_, receive_base_ + i);
@@ -67,7 +68,7 @@ bool MessageServer::is_sane(const fabric::Received& message) const {
 
 MessageServer::Last& MessageServer::last_of(const fabric::Received& message, std::uint8_t lane) {
   const std::size_t worker = std::size_t{message.from} * shape_.client_workers + message.from_worker;
-  return last_[worker * shape_.window + lane];
+  return memory_.last[worker * shape_.window + lane];
 }
 
 MessageServer::Verdict MessageServer::judge(const Last& last, MessageTag tag) const {
@@ -83,7 +84,7 @@ MessageServer::Verdict MessageServer::judge(const Last& last, MessageTag tag) co
 }
 
 coro::Task<Incoming> MessageServer::next(Nanos deadline) {
-  if (!has_posted_) post_receives();
+  if (!memory_.has_posted) post_receives();
   for (;;) {
     const fabric::Received got = co_await worker_.receive(shape_.transport, deadline);
     Incoming request;
@@ -156,7 +157,7 @@ void MessageServer::reply(const Incoming& to, std::uint32_t length) {
   last.is_known = true;
   last.number = to.tag.number;
   last.client_incarnation = to.tag.client_incarnation;
-  last.is_kept = length <= most_kept;
+  last.is_kept = length <= ServerMemory::most_kept;
   last.length = length;
   const std::uint64_t at = (send_base_ + next_buffer_) * shape_.stride() + MessageShape::head;
   if (last.is_kept) std::memcpy(last.bytes, regions_.send->at(at), length);

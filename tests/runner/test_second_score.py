@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from support import SMALL, Folder
-from loch.runner import null_models, published, roles, second_score
+from loch.runner import ablation, null_models, published, roles, second_score
 from loch.runner.errors import BadInput
 from loch.runner.roles import Role
 from loch.runner.second_score import Number, Part, Said
@@ -47,10 +47,25 @@ class Summary(unittest.TestCase):
     def test_what_a_mechanism_buys(self):
         base = Part([number("V1", 0.05), number("V2", 0.10), number("V3", 0.0, "repeat")])
         without = Part([number("V1", 0.45), number("V2", 0.02), number("V9", 0.0)])
+        row = ablation.row("hardware_set=link.port_buffer=0", base, without)
+        known = [
+            ablation.Mechanism("ports pause", "hardware_set=link.port_buffer=0"),
+            ablation.Mechanism("atomics hold", "hardware_set=nic.atomic_hold=0"),
+        ]
+        said = ablation.markdown(ablation.Table([row], ["x"], "0123456789abcdef"), known)
         self.assertIn(
-            "| link.port_buffer=0 | 2 | 7.5% | 23.5% | 10.0% | 45.0% | 1 worse, 1 better |",
-            second_score.ablation(base, [("link.port_buffer=0", without)]),
+            "| ports pause (hardware_set=link.port_buffer=0) | 2 | 7.5% | 23.5% | 10.0% | 45.0% | 1 worse, 1 better |",
+            said,
         )
+        self.assertIn("Independent numbers: 2 of p; from x. Program of commit 0123456789ab.", said)
+        self.assertIn("No run was without: atomics hold (hardware_set=nic.atomic_hold=0).", said)
+
+    def test_the_mechanisms_of_the_tree_are_changes_that_a_program_takes(self):
+        known = ablation.mechanisms()
+        self.assertGreater(len(known), 10)
+        self.assertEqual(len({each.change for each in known}), len(known))
+        for each in known:
+            self.assertRegex(each.change, r"^[\w.-]+=\S+$")
 
 
 class Errors(unittest.TestCase):
@@ -152,8 +167,14 @@ class ByInterval(Folder):
         self.assertEqual(ran.returncode, 2)
         self.assertIn("nothing", ran.stderr)
         self.loch("run", self.write(SMALL), "--set", "hardware_set=nic.pipeline=200", "--out", "without/one")
-        said = self.loch("score", "results", "--ablation", "without").stdout
-        self.assertRegex(said, r"\| hardware_set=nic.pipeline=200 \| \d+ \|")
+        with self.assertRaisesRegex(BadInput, "results/ablation.json does not exist; run experiments without a mech"):
+            ablation.kept(self.folder / "results")
+        written = self.loch("score", "results", "--ablation", "without", "--keep", "results/ablation.json").stdout
+        self.assertRegex(written, r"\| hardware_set=nic.pipeline=200 \| \d+ \|")
+        self.assertEqual(self.loch("score", "results", "--ablation").stdout, written)
+        (self.folder / "results/ablation.json").write_text('{"rows": [{"of": 1}]}')
+        with self.assertRaisesRegex(BadInput, "not a table that"):
+            ablation.kept(self.folder / "results")
 
 
 if __name__ == "__main__":

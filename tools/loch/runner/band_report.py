@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import blocks, claims, published
-from .bands import Band, Bands, is_inside
+from .bands import Band, Bands, is_inside, other_window, window as window_of
 from .blocks import Block, Code, Heading, Paragraph, Plain
 from .tables import Results
 
@@ -43,8 +43,9 @@ def decided(band: Band) -> str:
 
 
 def number_rows(bands: Bands, comparisons: list[published.Comparison]) -> list[list[str]]:
-    """A row for each published number: id, field, published value, obtained value, interval of the sampled results
-    (band), whether the published value is in it, and which constants decide the result."""
+    """A row for each published number: id, field, published value, obtained value (measured for as long as the band, if
+    that is stored), interval of the sampled results (band), whether the published value is in it, and which constants
+    decide the result."""
     rows = []
     for each in comparisons:
         band = bands.of_number(each)
@@ -57,7 +58,7 @@ def number_rows(bands: Bands, comparisons: list[published.Comparison]) -> list[l
                 each.cell.id,
                 f"{each.cell.field} {where}".strip(),
                 "withheld" if value is None else number(value),
-                "–" if each.obtained is None else number(each.obtained),
+                _obtained(band, each),
                 span(band),
                 "" if value is None else "in" if is_inside(band, value) else "out",
                 decided(band),
@@ -66,8 +67,30 @@ def number_rows(bands: Bands, comparisons: list[published.Comparison]) -> list[l
     return rows
 
 
-def head(bands: Bands) -> list[str]:
-    return ["id", "what", "published", "obtained", bands.name, "", "decided by (rank correlation)"]
+def _obtained(band: Band, comparison: published.Comparison) -> str:
+    value = band.base if band.base is not None else comparison.obtained
+    return "–" if value is None else number(value)
+
+
+def title(bands: Bands, window: str) -> str:
+    """What a band is called; `window`: how long its draws were measured, if the results beside it were not."""
+    return f"{bands.name}, each measured for {window}" if window else bands.name
+
+
+def head(bands: Bands, window: str) -> list[str]:
+    same = f"obtained in {window}" if window and any(band.base is not None for band in bands.published.values()) else ""
+    return ["id", "what", "published", same or "obtained", title(bands, window), "", "decided by (rank correlation)"]
+
+
+def _of_other_window(results: Results, window: str) -> str:
+    has_base = results.bands is not None and any(band.base is not None for band in results.bands.published.values())
+    beside = (
+        "and so are the obtained values beside them here" if has_base else "the obtained values beside them are not"
+    )
+    return (
+        f"The draws were measured for {window} each, {beside}; figure and other tables are of points of "
+        f"{window_of(results.experiment) or 'several lengths'}."
+    )
 
 
 def sentence(bands: Bands, comparisons: list[published.Comparison]) -> str:
@@ -104,8 +127,10 @@ def section(results: Results, comparisons: list[published.Comparison], verdicts:
         return []
     out: list[Block] = [Heading(2, (Plain("Bands"),)), Paragraph((Plain(sentence(bands, comparisons) + "."),))]
     rows = number_rows(bands, comparisons)
+    if window := other_window(results):
+        out.append(Paragraph((Plain(_of_other_window(results, window)),)))
     if rows:
-        out.append(blocks.table(head(bands), rows, slice(2, 4)))
+        out.append(blocks.table(head(bands, other_window(results)), rows, slice(2, 4)))
     if bands.deciding:
         table = [[name, str(count), f"{mean:.2f}"] for name, count, mean in bands.deciding[:SHOWN]]
         out.append(Paragraph((Plain("Constants and readings that decide most points of the figure:"),)))
@@ -118,7 +143,12 @@ def section(results: Results, comparisons: list[published.Comparison], verdicts:
         named += [Plain(", ") if named else Plain("Drawn: "), Code(factor["name"])]
     out.append(
         Paragraph(
-            (*named, Plain("; ranges and sources are in the hardware profiles and plots/published/readings.yaml."))
+            (
+                *named,
+                Plain(
+                    "; ranges and sources are in the hardware profiles and plots/published/readings.yaml."
+                ),
+            )
         )
     )
     return out

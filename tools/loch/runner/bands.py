@@ -5,6 +5,7 @@ bands.json of the result folder."""
 from __future__ import annotations
 
 import json
+import statistics
 from collections import Counter
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -22,6 +23,7 @@ from .points import PointSource, file_hash, point_hash
 from .published import Comparison
 from .stored_json import read_json
 from .tables import Results, Row
+from .units import format_duration
 
 NAME = "bands.json"
 
@@ -37,6 +39,7 @@ class Band:
     # the hardware constants that decide the width of this interval (influence.Share)
     decided: list[dict[str, Any]] = field(default_factory=list)
     explained: float | None = None  # share of the variance that the surrogate (a model fitted to the draws) explains
+    base: float | None = None  # the result with the constants of the profiles, measured for as long as the draws
 
 
 @dataclass
@@ -55,6 +58,7 @@ class Bands:
     # text of a claim -> number of draws in which the claim holds, and number of all draws
     claims: dict[str, tuple[int, int]] = field(default_factory=dict)
     failed: int = 0  # number of drawn runs that ended without a result
+    window: str = ""  # how long each draw was measured, such as "8ms"; empty if that differs from point to point
 
     def of_point(self, system: str, axes: dict[str, Any], name: str) -> Band | None:
         return self.points.get(grid.choice_key(system, axes), {}).get(name)
@@ -85,11 +89,31 @@ def is_inside(band: Band, value: float) -> bool:
     return band.low <= value <= band.high
 
 
+def window(experiment: Experiment) -> str:
+    """How long the simulated points of an experiment are measured; empty if it depends on the point."""
+    spans = {repr(each.params.get("duration")) for each in experiment.systems if not each.is_measured}
+    span = spans.pop() if len(spans) == 1 else ""
+    return format_duration(int(span)) if span.isdigit() else ""
+
+
+def other_window(results: Results) -> str:
+    """How long the draws of the results' bands were measured, if that is not as long as the results; else empty."""
+    drawn = results.bands.window if results.bands is not None else ""
+    return drawn if drawn != window(results.experiment) else ""
+
+
 def compute(
-    experiment: Experiment, store: PointSource, choices: dict[tuple, dict[str, Any]], samples: Samples, binary: str
+    experiment: Experiment,
+    store: PointSource,
+    choices: dict[tuple, dict[str, Any]],
+    samples: Samples,
+    binary: str,
+    undrawn: Results | None = None,
 ) -> Bands:
-    """The intervals of an experiment's results from the stored results of its draws."""
+    """The intervals of an experiment's results from the stored results of its draws; `undrawn`: the results with the
+    profiles' own constants."""
     out = Bands(samples.number, samples.seed, file_hash(binary), intervals.band_name(samples.number))
+    out.window = window(experiment)
     out.factors = [_factor(each) for each in samples.factors]
     fields = dict.fromkeys((*experiment.figure.y, *experiment.figure.rows))
     drawn: dict[tuple, dict[str, dict[int, float]]] = {}
@@ -111,7 +135,27 @@ def compute(
                 out.claims[verdict.text] = (held + verdict.held, of + 1)
     out.points = {key: {name: _band(found, samples) for name, found in each.items()} for key, each in drawn.items()}
     out.published = {key: _band(found, samples) for key, found in numbers.items()}
+    if undrawn is not None:
+        add_base(out, undrawn)
     return out
+
+
+def add_base(bands: Bands, undrawn: Results) -> None:
+    """Notes beside each band the result with the profiles' own constants, from a run whose points were measured for as
+    long as the draws; BadInput if they were not."""
+    if window(undrawn.experiment) != bands.window:
+        raise BadInput(
+            f"{undrawn.experiment.name}: measured for {window(undrawn.experiment) or 'several times'}, "
+            f"its bands for {bands.window or 'several times'}"
+        )
+    for row in undrawn.rows:
+        key = grid.choice_key(row.point.system, row.point.axes)
+        for name, band in bands.points.get(key, {}).items():
+            values = undrawn.values(row.point.system, row.point.axes, name)
+            band.base = statistics.median(values) if values else None
+    for each in published.compare(undrawn) if undrawn.experiment.paper else []:
+        if (found := bands.of_number(each)) is not None:
+            found.base = each.obtained
 
 
 def of_draw(
@@ -163,7 +207,7 @@ def write(folder: Path, bands: Bands) -> None:
 
     document = {
         "schema": 1,
-        **{key: getattr(bands, key) for key in ("samples", "seed", "binary", "name", "factors", "failed")},
+        **{key: getattr(bands, key) for key in ("samples", "seed", "binary", "name", "factors", "failed", "window")},
         "points": [
             {"system": key[0], "axes": dict(key[1:]), "fields": {name: plain(band) for name, band in each.items()}}
             for key, each in bands.points.items()
@@ -194,6 +238,7 @@ def read(folder: Path) -> Bands | None:
     try:
         out = Bands(*(document[key] for key in ("samples", "seed", "binary", "name")))
         out.factors, out.failed = list(document["factors"]), int(document["failed"])
+        out.window = str(document.get("window", ""))
         for entry in document["points"]:
             key = grid.choice_key(entry["system"], entry["axes"])
             out.points[key] = {name: Band(**each) for name, each in entry["fields"].items()}

@@ -232,7 +232,7 @@ class Campaign:
         results = outputs.collect(run.experiment, run.store, run.choices or [])
         if run.samples is not None:
             by_key = report.choices_by_key(run.choices or [])
-            results.bands = bands.compute(run.experiment, run.store, by_key, run.samples, run.store.binary)
+            results.bands = bands.compute(run.experiment, run.store, by_key, run.samples, run.store.binary, results)
             bands.write(run.folder, results.bands)
         elif (kept := bands.read(run.folder)) is not None:
             if kept.binary == file_hash(run.store.binary):

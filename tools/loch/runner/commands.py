@@ -12,6 +12,7 @@ from pathlib import Path
 from loch.written import why_not, write_atomically
 
 from . import (
+    ablation,
     costs,
     document,
     engines,
@@ -34,7 +35,6 @@ from .campaign import Campaign
 from .errors import BadInput, reading
 from .model import Experiment
 from .pool import quiet_child
-from .stored_json import read_json
 from .units import about
 
 
@@ -186,8 +186,9 @@ def score_command(args: argparse.Namespace) -> int:
     if not root.is_dir() and args.dir != "results":
         raise BadInput(f"{args.dir}: no such folder")
     _check_output("--json", args.json)
+    _check_output("--keep", args.keep)
     sheet = score.gather(root)
-    without = [(_change(Path(folder)), score.gather(Path(folder)).part) for folder in args.ablation]
+    table = _ablation(args, root, sheet)
     if args.json:
         write_atomically(Path(args.json), score.as_json(sheet))
     if args.json != "-":
@@ -195,18 +196,23 @@ def score_command(args: argparse.Namespace) -> int:
             second_score.verdict(sheet.part) if args.json else score.markdown(sheet, root),
             end="\n" if args.json else "",
         )
-        if without:
-            print("\n" + second_score.ablation(sheet.part, without), end="")
+        if table is not None:
+            print("\n" + ablation.markdown(table, ablation.mechanisms()), end="")
     return _tell_damaged(sheet.damaged, "left out")
 
 
-def _change(folder: Path) -> str:
-    """What was changed in a run of an ablation: the --set overrides of the first experiment in its folder."""
-    found = outputs.folders(folder) if folder.is_dir() else []
-    if not found:
-        raise BadInput(f"--ablation {folder}: no results in or below it; expected a folder that `loch run` wrote")
-    changes = [str(each).removeprefix("--set ") for each in read_json(found[0] / "manifest.json").get("overrides", [])]
-    return ", ".join(changes) or str(folder)
+def _ablation(args: argparse.Namespace, root: Path, sheet: score.Sheet) -> ablation.Table | None:
+    """The table of --ablation: of the folders that are named, or the one that is kept in `root` if none is."""
+    if args.ablation is None:
+        if args.keep:
+            raise BadInput(f"--keep {args.keep}: goes with --ablation and the folders that it compares")
+        return None
+    if not args.ablation:
+        return ablation.kept(root)
+    table = ablation.of_folders(root, sheet.part, [Path(folder) for folder in args.ablation])
+    if args.keep:
+        ablation.keep(Path(args.keep), table)
+    return table
 
 
 def compare_command(args: argparse.Namespace) -> int:

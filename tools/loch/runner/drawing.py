@@ -9,7 +9,7 @@ import statistics
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import published, report, roles
+from . import band_report, bands, published, report, roles
 from .grid import show
 from .intervals import is_bimodal, median as median_interval
 from .model import SYSTEMS, Figure, System
@@ -159,7 +159,7 @@ def of(results: Results) -> Drawing:
         published=_published(results) if figure.published else [],
         called=published.called(experiment),
         source=report.source_line(results) if figure.source else "",
-        band=results.bands.name if results.bands is not None else "",
+        band=band_report.title(results.bands, bands.other_window(results)) if results.bands is not None else "",
     )
 
 

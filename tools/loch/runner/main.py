@@ -119,11 +119,12 @@ def parser() -> Parser:
     score.add_argument("--json", metavar="FILE", help="write JSON to FILE instead of Markdown to the terminal")
     score.add_argument(
         "--ablation",
-        nargs="+",
-        default=[],
+        nargs="*",
         metavar="DIR",
-        help="results of the same experiments with a mechanism's constants neutral: what each mechanism buys",
+        help="what each mechanism of the simulator buys: DIRs have results of the same experiments without one; none: "
+        "the table that is kept in the folder that is scored",
     )
+    score.add_argument("--keep", metavar="FILE", help="write the table of --ablation to FILE, reference/ablation.json")
     score.set_defaults(call="score_command")
     compare = commands_.add_parser(
         "compare",

@@ -70,7 +70,7 @@ class Sheet:
         return [(scored, each) for scored in self.scored for each in scored.verdicts]
 
 
-def gather(root: Path) -> Sheet:
+def gather(root: Path, with_calibration: bool = True) -> Sheet:
     """Collects all result folders below `root` that are to be scored, the calibration, and every target.
 
     If several folders have a number, the first folder by name counts.
@@ -104,7 +104,7 @@ def gather(root: Path) -> Sheet:
         ]
         part = second_score.of_results(results, fresh)
         scored.append(Scored(folder, results.experiment.name, paper.source if paper else "", fresh, verdicts, part))
-    rows, missing = calibration(root)
+    rows, missing = calibration(root) if with_calibration else ([], [])
     return Sheet(scored, _lines(scored, rows), notes + missing, damaged)
 
 

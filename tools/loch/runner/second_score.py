@@ -1,7 +1,6 @@
 """The score over the published numbers that do not follow from others (docs/runner.md): the papers' headline
 conclusions, errors by a number's role and by whether it was known beforehand, intervals of sampled results, a
-comparison with models that know nothing (null models), claims judged over repeats or draws, and errors without each
-mechanism of the simulator."""
+comparison with models that know nothing (null models), and claims judged over repeats or draws."""
 
 from __future__ import annotations
 
@@ -319,25 +318,6 @@ def _claims(part: Part) -> list[str]:
     )
     wrong = [_said(each, markup.code(each.text)) for each in counted if each.verdict in (NOT_HELD, UNDECIDED)]
     return ["## Claims by interval\n", text + ".\n", *wrong, ""]
-
-
-def ablation(base: Part, without: list[tuple[str, Part]]) -> str:
-    """An ablation's table: for each mechanism of the simulator that a run was without, the errors with and without it,
-    over the numbers that count in the score (independent) and that both runs have."""
-    rows = []
-    for name, part in without:
-        found = {each.id: each for each in part.numbers if each.counts}
-        both = [(each, found[each.id]) for each in base.numbers if each.counts and each.id in found]
-        if not both:
-            rows.append([name, "0", "–", "–", "–", "–", "–"])
-            continue
-        ours, theirs = (summarise(column) for column in zip(*both))
-        worse = sum(abs(b.error) > abs(a.error) + 0.01 for a, b in both)
-        better = sum(abs(b.error) < abs(a.error) - 0.01 for a, b in both)
-        cells = [f"{value:.1%}" for value in (ours.median, theirs.median, ours.p90, theirs.p90) if value is not None]
-        rows.append([name, str(len(both)), *cells, f"{worse} worse, {better} better"])
-    head = ["without", "numbers", "median with", "without", "90th percentile with", "without", "by more than a point"]
-    return "## What each mechanism buys\n\n" + markup.table(head, rows)
 
 
 def as_json(part: Part) -> dict[str, Any]:
