@@ -218,6 +218,15 @@ Result<> atomics(Rows* rows, double one, double spread,
   return rows->rate("V178", "inbound FAA, 4096 counters", spread, fill(counters));
 }
 
+// Adds the row of rdma_bench's read-mes (experiments/hardware/data): atomics where 1 GB is registered, which
+// the processor's cache does not hold. The model goes by the region's size, so that some of its words do.
+Result<> atomics_beyond_the_cache(Rows* rows, double published) {
+  Microbenchmark words = few(inbound(Verb::faa, 8));
+  words.region_bytes = std::uint64_t{1} << 30;
+  words.traffic.words = 4096;
+  return rows->rate("rdma_bench", "inbound FAA, 1 GB registered", published, words);
+}
+
 Result<> connectx(Rows* rows) {
   LOCH_TRY(datagrams(rows, 15.3, 9.6, 11.9, 11.9, few));
   LOCH_TRY(queue_pairs(rows, 2));
@@ -267,6 +276,7 @@ Result<> connectx3(Rows* rows) {
   LOCH_TRY(binding_read(rows, 256, as_it_is));
   LOCH_TRY(windows_of_reads(rows, 16, 8));
   LOCH_TRY(atomics(rows, 2.7, 2.7, as_it_is));
+  LOCH_TRY(atomics_beyond_the_cache(rows, 1.8));
   return rows->latency("", "READ latency, 8 B, alone", 0, alone(Verb::read, 8));
 }
 

@@ -16,6 +16,9 @@ struct CpuProfile {
   std::uint32_t cores = 1, sockets = 1;
   // physical cores that the hardware threads share; 0: each has one of its own
   std::uint32_t physical_cores = 0;
+  // bytes of the last-level cache of a processor socket, where the NIC finds words that it updates; 0:
+  // unknown
+  std::uint64_t last_level_cache_bytes = 0;
   // By what fraction the CPU time of work grows with the busy hardware threads of the node: by shared_growth
   // when one hardware thread of each physical core is busy, and by sibling_growth more when all are.
   double shared_growth = 0, sibling_growth = 0;

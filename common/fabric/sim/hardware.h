@@ -88,8 +88,16 @@ struct NicProfile {
   double segment_ns = 0;
   // number of locks for atomics, chosen by address; 1: one lock for the whole NIC
   std::uint32_t atomic_buckets = 1;
-  double atomic_hold_ns = 0;             // for how long an atomic holds its lock: one PCIe read and one write
-  std::uint32_t queue_pair_entries = 0;  // queue pair contexts that fit in the NIC's cache
+  // for how long an atomic holds its lock, one PCIe read and one write: where its word is in the processor's
+  // cache, and where the region is larger than that cache (cpu.last_level_cache_bytes). 0: no difference
+  double atomic_hold_ns = 0, atomic_hold_memory_ns = 0;
+  // how many atomics the responder's NIC has under way, each from when it is taken up until it has released
+  // its lock; one that finds as many holds up everything that arrives behind it. 0: unlimited
+  std::uint32_t atomic_places = 0;
+  // ns for which the unit that takes what arrives stops when a message's queue pair context or the
+  // translation of its memory is not in the NIC's cache
+  double receive_stall_ns = 0;
+  std::uint32_t queue_pair_entries = 0;   // queue pair contexts that fit in the NIC's cache
   std::uint32_t translation_entries = 0;  // page translations (MTT entries) that fit in the NIC's cache
   // work requests that the NIC's cache holds, each from its posting until its response
   std::uint32_t work_request_entries = 0;

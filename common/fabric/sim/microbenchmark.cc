@@ -118,8 +118,9 @@ Result<> add_node(Bench* bench, NodeId node) {
   const std::uint32_t per_worker = std::min(fabric.capabilities().recv_queue_depth, receive_depth);
   const std::uint32_t most = std::max(shape.traffic.bytes, shape.reply_bytes);
   Receiving receiving{shape.traffic.transport, {}, most, per_worker};
-  const std::uint64_t bytes =
+  const std::uint64_t needed =
       posting_bytes + (has_receivers(shape) ? shape.workers + shape.receivers : 0) * receiving.region_bytes();
+  const std::uint64_t bytes = std::max(needed, shape.region_bytes);
   LOCH_ASSIGN(Region * memory, fabric.register_region(node, {"memory", bytes, true, true, true, {}}));
   bench->memory.push_back(memory);
   const bool posts = (node == 0) == shape.is_outbound;

@@ -21,6 +21,8 @@ struct Microbenchmark {
   std::uint32_t receivers = 4;  // SENDs: receiving workers per node
   DoorbellSharing doorbells = DoorbellSharing::shared;
   std::uint32_t window = 16;  // outstanding requests (or echoes) of a worker
+  // bytes of a node's region: at least what the benchmark needs, and more where the size itself matters
+  std::uint64_t region_bytes = 0;
   // Inbound SENDs without echoes: about how many messages may be in flight at once. This replaces the
   // link-level credits of a lossless link, which the model does not include.
   std::uint32_t in_flight = 256;

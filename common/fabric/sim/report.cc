@@ -48,6 +48,8 @@ NodeReport report_node(const SimNode& node, const HardwareProfile& hardware, Nan
   c["pcie_write_busy"] = share(node.pcie_write.busy, span);
   c["link_tx_busy"] = share(node.egress.busy, span);
   c["link_rx_busy"] = share(node.ingress.busy, span);
+  // share of time for which an atomic that waited for a place held up what arrived behind it
+  if (hardware.nic.atomic_places > 0) c["nic_held_by_atomics"] = share(node.held_by_atomics, span);
   // share of time for which the switch paused the node's link because the port's buffer was full
   c["link_held"] = share(node.port.paused, span);
   // Counters of the background CPU workers, with the names that runs in real time use
@@ -74,7 +76,7 @@ void reset_counters(SimNode& node) {
   node.tx_bytes = node.rx_bytes = 0;
   node.context_misses = node.translation_misses = node.work_request_misses = 0;
   node.requests = node.responses = node.retries = node.lost = 0;
-  node.port.paused = 0;
+  node.port.paused = node.held_by_atomics = 0;
   for (Server* server : {&node.requester, &node.responder, &node.fetch, &node.pcie_read, &node.pcie_write,
                          &node.egress, &node.ingress}) {
     server->busy = 0;

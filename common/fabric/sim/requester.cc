@@ -100,8 +100,7 @@ Picos Stages::context(Simulation& sim, SimNode& node, CachedContext* context) {
   return cache_miss(sim.timing, node.fetch.turn(sim.now_ps(), sim.timing.fetch_gap));
 }
 
-Picos Stages::transmit_turn(Simulation& sim, SimNode& node, const QueuePair& qp, Picos gap) {
-  const Picos now = sim.now_ps();
+Picos Stages::transmit_turn(Simulation& sim, SimNode& node, const QueuePair& qp, Picos now, Picos gap) {
   if (node.transmit_units.empty()) return node.requester.turn(now, gap);
   node.requester.busy += gap;  // busy time as the mean over the node's transmitting units
   std::uint32_t number = qp.owner->index() + qp.lane;
@@ -174,7 +173,7 @@ void Stages::start(SimRequest* r) {
     gap = transmit_hold(gap, link_span(timing, r->request_wire, request_payload(*r)));
   Passage way{.now = now};
   const Picos miss = context(sim, node, context_of(*r));
-  way.wait(transmit_turn(sim, node, *qp, gap + context_stall(timing, miss > 0)));
+  way.wait(transmit_turn(sim, node, *qp, now, gap + context_stall(timing, miss > 0)));
   way.delay += pass_latency(timing, node.queue_pairs_in_use) + miss;
   if (r->is_fetched) way.delay += timing.busy_fetch;
   if (!r->has_mmio) {
@@ -317,6 +316,7 @@ void Stages::answered(Event* event) {
   ++node.responses;
   const Picos gap =
       timing.response + (is_read_or_atomic(r->verb) ? answer_gap(timing, node.reads_on_the_way) : 0);
+  way.hold(node.held_until);
   way.visit(node.responder, {gap, span + pass_latency(timing, node.queue_pairs_in_use)});
   unpost(r);
   way.delay += context(sim, node, &qp->requester);

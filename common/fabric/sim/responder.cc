@@ -108,8 +108,15 @@ bool is_let_in(SimRequest* r) {
   return true;
 }
 
-// Queues the request at the units of the responder's NIC; `span` is its message's time on the link. A READ is
-// queued at the unit that transmits if requests and answers share one, since its answer leaves there.
+// Stops the unit that takes what arrives if something that the message needs is not in the NIC's cache.
+void stop_receiving(const SimRequest& r, bool is_miss, Picos now) {
+  const Picos stall = receive_stall(r.sim->timing, is_miss);
+  if (stall > 0) r.to->responder.serve(now, stall);
+}
+
+// Queues the request at the units of the responder's NIC; `span` is its message's time on the link. A READ or
+// an atomic is queued at the unit that transmits if requests and answers share one, since its answer leaves
+// there.
 void pass_units(SimRequest* r, Receives receives, Picos span, Passage* way) {
   const Timing& timing = r->sim->timing;
   SimNode& node = *r->to;
@@ -119,14 +126,33 @@ void pass_units(SimRequest* r, Receives receives, Picos span, Passage* way) {
   const bool is_answered = r->verb == Verb::read || is_atomic(r->verb);
   const Picos stall = is_answered ? context_stall(timing, miss > 0) : 0;
   Picos gap = responding_gap(timing, r->verb, length, receives) + segments_gap(timing, r->verb, length);
-  if (timing.is_transmit_shared && r->verb == Verb::read) {
-    const Picos answer = r->from != r->to ? link_span(timing, r->response_wire, length) : 0;
-    way->wait(Stages::transmit_turn(*r->sim, node, *r->qp, transmit_hold(gap, answer) + stall));
+  if (timing.is_transmit_shared && is_answered) {
+    const Picos answer = r->from != r->to ? link_span(timing, r->response_wire, response_payload(*r)) : 0;
+    way->wait(Stages::transmit_turn(*r->sim, node, *r->qp, way->now, transmit_hold(gap, answer) + stall));
     gap = timing.response;
   } else {
     gap += stall;
   }
   way->visit(node.responder, {gap, span + pass_latency(timing, node.queue_pairs_in_use) + miss});
+  stop_receiving(*r, miss > 0, way->now);
+}
+
+// Takes an atomic to a place of the NIC and to its lock. One that finds all places taken holds up what
+// arrives behind it.
+void update_word(SimRequest* r, SimNode& node, Passage* way) {
+  const bool is_known = r->wr->remote.id < node.regions.size();
+  const Visit update = atomic_update(r->sim->timing, is_known ? node.regions[r->wr->remote.id]->bytes() : 0);
+  if (node.atomic_places.empty()) return way->visit(lock_of(*r, node), update);
+  const Picos reached = std::max(way->now, node.responder.free_at);
+  Picos& place = *std::ranges::min_element(node.atomic_places);
+  const Picos taken_up = atomic_taken_up(reached, place);
+  if (taken_up > reached) {
+    node.held_until = taken_up;
+    node.held_by_atomics += taken_up - reached;
+  }
+  place = lock_of(*r, node).serve(taken_up, update.busy);
+  way->wait(place - update.busy - way->now);
+  way->delay += update.latency;
 }
 
 // Takes the request through the responder's link, NIC and bus, with their queues and latencies. Returns the
@@ -147,17 +173,20 @@ Picos pass_responder(SimRequest* r, Passage* way) {
   const Picos done = now + way->turn + span;  // when the whole message has arrived
   const Receives receives = receives_of(*r);
   const std::uint32_t length = r->wr->length;
+  way->hold(node.held_until);
   pass_units(r, receives, span, way);
   if (r->verb != Verb::send && r->wr->remote.id < node.regions.size()) {
     const SimRegion& region = *node.regions[r->wr->remote.id];
     const std::uint64_t touched = std::min<std::uint64_t>(length, region.bytes());
     prefetch_kept(region, r->wr->remote_offset, touched);
-    way->delay += Stages::translation(sim, node, region, r->wr->remote_offset, touched);
+    const Picos miss = Stages::translation(sim, node, region, r->wr->remote_offset, touched);
+    stop_receiving(*r, miss > 0, way->now);
+    way->delay += miss;
   }
   if (r->verb == Verb::read) {
     way->visit(node.pcie_read, memory_read(timing, r->wr->remote_offset, length));
   } else if (is_atomic(r->verb)) {
-    way->visit(lock_of(*r, node), atomic_update(timing));
+    update_word(r, node, way);
   } else if (receives == Receives::in_completion) {
     way->visit(node.pcie_write, write_in_completion(timing, length));
   } else {
@@ -166,12 +195,12 @@ Picos pass_responder(SimRequest* r, Passage* way) {
         // the completion entry crosses PCIe right after the payload, so that it has no queueing delay of its
         // own
         Receives::nothing) {
-      node.pcie_write.serve(now, timing.completion_entry);
+      node.pcie_write.serve(way->now, timing.completion_entry);
       way->delay += timing.completion_entry;
     }
   }
   // The NIC fetches RECV requests in advance, which takes bus time but adds no latency to this message.
-  if (receives != Receives::nothing) node.pcie_read.serve(now, timing.recv_fetch);
+  if (receives != Receives::nothing) node.pcie_read.serve(way->now, timing.recv_fetch);
   return done;
 }
 

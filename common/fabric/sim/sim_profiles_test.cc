@@ -47,6 +47,7 @@ const std::set<std::string>& facts() {
                                              "nic.transmit_units",
                                              "nic.segment",
                                              "nic.atomic_buckets",
+                                             "nic.atomic_places",
                                              "nic.private_doorbells",
                                              "nic.shared_doorbells",
                                              "nic.own_doorbells",
@@ -69,7 +70,8 @@ const std::set<std::string>& facts() {
                                              "link.mtu",
                                              "cpu.cores",
                                              "cpu.sockets",
-                                             "cpu.physical_cores"};
+                                             "cpu.physical_cores",
+                                             "cpu.last_level_cache"};
   return keys;
 }
 

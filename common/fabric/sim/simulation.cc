@@ -32,6 +32,7 @@ void make_nodes(Cluster& cluster, const std::vector<std::unique_ptr<Simulation>>
     node->id = static_cast<NodeId>(i);
     node->part = static_cast<std::uint8_t>(i % parts.size());
     node->atomic_locks.resize(hardware.nic.atomic_buckets);
+    node->atomic_places.resize(hardware.nic.atomic_places);
     if (hardware.nic.transmit_units > 1) node->transmit_units.resize(hardware.nic.transmit_units);
     node->contexts = ContextCache(hardware.nic.queue_pair_entries);
     node->translations = KeyCache(hardware.nic.translation_entries);

@@ -93,6 +93,11 @@ struct alignas(64) SimNode {
   std::uint64_t context_misses = 0, translation_misses = 0, work_request_misses = 0;
   std::uint64_t retries = 0, lost = 0;
   std::vector<Server> atomic_locks;
+  // When each of the NIC's places for atomics is free (nic.atomic_places; empty: they are unlimited), until
+  // when an atomic that waits for one holds up what arrives, and for how long one did since the last reset of
+  // the counters.
+  std::vector<Picos> atomic_places;
+  Picos held_until = 0, held_by_atomics = 0;
   // used instead of `requester` on a NIC with several units that transmit
   std::vector<Server> transmit_units;
   SwitchPort port;
@@ -329,8 +334,8 @@ struct Stages {
   static void unpost(SimRequest* request);
   static Picos context(Simulation& sim, SimNode& node, CachedContext* context);
   // Queues a message of the queue pair, a request of the node or the answer to a READ, at the node's unit
-  // that transmits it for `gap`. Returns the time from now until the unit begins with it.
-  static Picos transmit_turn(Simulation& sim, SimNode& node, const QueuePair& qp, Picos gap);
+  // that transmits it for `gap`, which it reaches at `now`. Returns the time from then until the unit begins.
+  static Picos transmit_turn(Simulation& sim, SimNode& node, const QueuePair& qp, Picos now, Picos gap);
   static Picos translation(Simulation& sim, SimNode& node, const Region& region, std::uint64_t offset,
                            std::uint64_t length);
   static Nanos slow(Simulation& sim) {

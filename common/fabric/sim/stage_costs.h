@@ -45,6 +45,12 @@ struct Passage {
   Picos turn = 0;   // longest wait for a server, from now
   Picos delay = 0;  // sum of the latencies of the servers
   void wait(Picos span) { turn = std::max(turn, span); }
+  // Lets the request reach the servers that follow at `until` and not before.
+  void hold(Picos until) {
+    if (until <= now) return;
+    turn = std::max(turn - (until - now), Picos{0});
+    now = until;
+  }
   void visit(Server& server, const Visit& visit) {
     wait(server.turn(now, visit.busy));
     delay += visit.latency;
@@ -273,6 +279,15 @@ struct HandOver {
   return is_miss ? t.context_stall : 0;
 }
 
+// How long the unit that takes what arrives stops because a message's context or the first translation of its
+// memory is not in the NIC's cache:
+//   (the entry is not in the NIC's cache: t_receive)
+// Source: assumed by analogy with context_stall; off in every profile, since no microbenchmark asks for it
+// (docs/fidelity.md).
+[[nodiscard]] constexpr Picos receive_stall(const Timing& t, bool is_miss) {
+  return is_miss ? t.receive_stall : 0;
+}
+
 // The first and the last page that a buffer touches, both included.
 struct Pages {
   std::uint64_t first = 0, last = 0;
@@ -450,12 +465,27 @@ enum class Receives : std::uint8_t { nothing, placed, in_completion };
   return {entry, entry + t.pcie_write};
 }
 
-// For how long an atomic holds its lock in the NIC, and its latency: t_hold is the time of a PCIe read and a
-// PCIe write:
-//   busy t_hold, latency t_hold
+// For how long an atomic holds its lock in the NIC, and its latency, if its region has E bytes and the
+// processor's last-level cache C: t_hold is the time of a PCIe read and a PCIe write of a cached word,
+// t_memory that of a word in memory. C = 0: nothing is known of the cache:
+//   busy t, latency t, t = t_memory if E > C > 0, else t_hold
 // Source: Kalia et al. 2016, sections 3.4 and 5.4 (row V178 of `loch calibrate`): t_hold is the reciprocal of
-// the rate of atomics on one counter.
-[[nodiscard]] constexpr Visit atomic_update(const Timing& t) { return {t.atomic_hold, t.atomic_hold}; }
+// the rate of atomics on one counter; t_memory, on a ConnectX-3, that of the rate where the registered memory
+// is larger than the processor's cache (rdma_bench's read-mes, experiments/hardware/data).
+[[nodiscard]] constexpr Visit atomic_update(const Timing& t, std::uint64_t region_bytes) {
+  const bool is_cached = t.cached_bytes == 0 || region_bytes <= t.cached_bytes;
+  const Picos hold = is_cached ? t.atomic_hold : t.atomic_hold_memory;
+  return {hold, hold};
+}
+
+// When an atomic is taken up that reaches the place for atomics in the NIC at the time `reached`, if the
+// first of the places is free at the time `free`. Until then everything that arrived behind it waits:
+//   max(reached, free)
+// Source: Kalia et al. 2016, section 5.4: a ConnectX-3 executes one atomic after the other (one place);
+// Connect-IB is bound by "buffering and computation", and 52 M atomics a second of 446 ns each are 23 under
+// way (row V178 of `loch calibrate`, Little's law); section 3.4: atomics contend with other verbs. That a
+// NIC takes up messages in their order of arrival, so that those behind wait too, is assumed.
+[[nodiscard]] constexpr Picos atomic_taken_up(Picos reached, Picos free) { return std::max(reached, free); }
 
 // Number of the lock that an atomic on the word at `offset` takes, of `locks` locks (a power of two):
 //   offset mod locks

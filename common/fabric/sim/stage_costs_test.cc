@@ -325,7 +325,21 @@ TEST_F(StageCosts, MemoryIsReadAndWrittenOverTheBus) {
 }
 
 TEST_F(StageCosts, AnAtomicHoldsTheLockOfItsAddress) {
-  expect_visit(atomic_update(t), 370'000, 370'000);
+  expect_visit(atomic_update(t, 4096), 370'000, 370'000);
+  expect_visit(atomic_update(t, std::uint64_t{1} << 40), 370'000, 370'000);
+  HardwareProfile p = round_numbers();
+  p.nic.atomic_hold_memory_ns = 556;
+  expect_visit(atomic_update(Timing(p), std::uint64_t{1} << 40), 370'000, 370'000);  // no cache is known
+  p.cpu.last_level_cache_bytes = 20 << 20;
+  const Timing cached(p);
+  expect_visit(atomic_update(cached, 20 << 20), 370'000, 370'000);
+  expect_visit(atomic_update(cached, (20 << 20) + 1), 556'000, 556'000);
+  EXPECT_EQ(atomic_taken_up(700, 600), 700);
+  EXPECT_EQ(atomic_taken_up(700, 800), 800);
+  EXPECT_EQ(receive_stall(t, true), 0);
+  p.nic.receive_stall_ns = 90;
+  EXPECT_EQ(receive_stall(Timing(p), true), 90'000);
+  EXPECT_EQ(receive_stall(Timing(p), false), 0);
   EXPECT_EQ(atomic_lock(4096 + 8, 4096), 8u);
   EXPECT_EQ(atomic_lock(4096 + 8, 1), 0u);
 }

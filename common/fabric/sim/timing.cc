@@ -63,7 +63,10 @@ Timing::Timing(const HardwareProfile& profile) {
   inline_receive = picos(nic.inline_receive_ns);
   respond_femtos_byte = std::llround(nic.respond_byte_ns * 1e6);
   pipeline = picos(nic.pipeline_ns);
-  atomic_hold = picos(nic.atomic_hold_ns);
+  atomic_hold = atomic_hold_memory = picos(nic.atomic_hold_ns);
+  if (nic.atomic_hold_memory_ns > 0) atomic_hold_memory = picos(nic.atomic_hold_memory_ns);
+  cached_bytes = profile.cpu.last_level_cache_bytes;
+  receive_stall = picos(nic.receive_stall_ns);
   is_transmit_shared = nic.is_transmit_shared;
   transmit_units = nic.transmit_units;
   context_stall = picos(nic.context_stall_ns);

@@ -28,7 +28,10 @@ struct Timing {
   explicit Timing(const HardwareProfile& profile);
   Picos request[4];  // gaps at the requester's NIC, indexed by GapKind
   Picos respond[4];
-  Picos request_ud = 0, response = 0, pipeline = 0, atomic_hold = 0;
+  Picos request_ud = 0, response = 0, pipeline = 0;
+  // for how long an atomic holds its lock: in a region that fits into `cached_bytes`, and in a larger one
+  Picos atomic_hold = 0, atomic_hold_memory = 0, receive_stall = 0;
+  std::uint64_t cached_bytes = 0;  // size of the processor's last-level cache
   Picos request_line = 0, queue_pair = 0, payload = 0, inline_receive = 0;
   bool is_transmit_shared = false;
   std::uint32_t transmit_units = 1;
