@@ -212,7 +212,16 @@ void Driver::add_slots(ClientWorker& own, std::uint32_t first_number) {
   }
 }
 
+void Driver::reseed_workers() {
+  const auto reseed = [this](fabric::Worker& worker) {
+    worker.rng() = Rng(load_.seed, "worker of a load", (std::uint64_t{worker.node()} << 16) | worker.index());
+  };
+  for (const auto& own : clients_) reseed(*own->worker);
+  for (fabric::Worker* const server : servers_) reseed(*server);
+}
+
 void Driver::start() {
+  if (load_.reseeds_workers) reseed_workers();
   workers_left_ = clients_.size();
   next_number_ = deploy_.driving_nodes() * deploy_.client_workers * deploy_.window;
   if (load_.failures) {

@@ -128,6 +128,9 @@ struct LoadConfig {
   // records.
   std::uint32_t readers = 0;
   std::uint64_t seed = 1;
+  // true: `seed` also decides, from the start of the load on, what the workers draw for the protocol. Without
+  // it they go on with what the fabric's seed decided, as when the whole run has one seed.
+  bool reseeds_workers = false;
   bool verify = false;  // true: check the value that every GET returns
   // true: compute the keys of the preloaded records before the run, if they take at most KeyTable::bytes_max.
   bool computes_keys_ahead = false;
@@ -241,6 +244,7 @@ class Driver {
                                                std::uint32_t index) const;
   // The client worker `index` of a node, before its first operation.
   [[nodiscard]] std::unique_ptr<ClientWorker> client_of(fabric::Worker* worker, std::uint32_t index);
+  void reseed_workers();
   void add_slots(ClientWorker& own, std::uint32_t first_number);
   // Starts workers on a crashed node that has restarted, if the store can initialise the node's memory again.
   void revive(fabric::NodeId node);

@@ -299,7 +299,8 @@ workloads::RunPlan plan_of(const BenchOptions& o, const kv::Module& module, std:
   plan.deploy = deploy_config(o);
   plan.deploy.seed = seed;
   plan.load = o.load;
-  plan.load.seed = seed;
+  plan.load.reseeds_workers = o.load_seed != 0;
+  plan.load.seed = o.load_seed != 0 ? o.load_seed + (seed - o.load.seed) : seed;
   plan.load.computes_keys_ahead = o.fabric != "sim";
   plan.load.scrub = o.scrub.value_or(place.ranks > 1);
   plan.load.repair_after = o.repair_after;

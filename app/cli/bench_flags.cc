@@ -223,6 +223,13 @@ std::vector<BenchFlag> load_flags() {
       {.setting = of(Type::integer, "seed", "1", "decides every random draw"),
        .place = LOCH_PLACE(load.seed),
        .is_recorded = false},
+      {.setting = of(Type::integer, "load-seed", "0",
+                     "decides what the load and its workers draw on the preloaded cluster that --seed "
+                     "decides; 0: --seed",
+                     0, 1ULL << 53),
+       .place = LOCH_PLACE(load_seed),
+       .is_recorded = false,
+       .is_of_load = true},
       {.setting = of(Type::integer, "repeats", "1",
                      "runs with seeds seed, seed+1, …; the result is then a list", 1, 10'000),
        .place = LOCH_PLACE(repeats),
@@ -408,6 +415,12 @@ std::vector<BenchFlag> machine_flags() {
 // Flags of verification, of injected faults and of output files.
 std::vector<BenchFlag> observation_flags() {
   return {
+      {.setting = of(Type::duration, "server-work", "0ns",
+                     "sim: CPU time that server workers are assumed to work on each request that they find, "
+                     "beyond what its steps are charged",
+                     0, 1e9),
+       .place = LOCH_PLACE(server_work),
+       .is_recorded = false},
       {.setting =
            of(Type::boolean, "service-times", "false",
               "counters service.* of each node: how long its server workers work on a request that they "

@@ -40,10 +40,12 @@ struct BenchOptions {
   std::uint32_t zero_padding = 1;
   ReplayFlags replay;
   workloads::LoadConfig load;
+  std::uint64_t load_seed = 0;  // what the load draws on the cluster that load.seed decides; 0: load.seed
   std::uint32_t repeats = 0;
   std::uint32_t background_workers = 0;
   std::string background_pin;
   std::string doorbells;       // doorbell registers: "shared" or "own"
+  Nanos server_work = 0;       // CPU time that a server is assumed to work more on each request that it finds
   bool service_times = false;  // whether server workers measure how long they work on a request
   std::string throttle;        // limit of outstanding requests of a worker: "off", "adaptive", or a number
   Nanos throttle_sample = 0;   // adaptive `throttle`: ns for which each limit is tried

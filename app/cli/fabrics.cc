@@ -16,6 +16,7 @@
 #include "common/fabric/fault/fault.h"
 #include "common/fabric/fault/fault_file.h"
 #include "common/fabric/ofi/ofi.h"
+#include "common/fabric/service/server_work.h"
 #include "common/fabric/service/service_times.h"
 #include "common/fabric/shm/shm.h"
 #include "common/fabric/sim/sim.h"
@@ -358,6 +359,7 @@ Result<OpenFabric> open_fabric(const BenchOptions& o, std::uint64_t seed, const 
     if (o.throttle_sample > 0) throttle.sample = o.throttle_sample;
     open.fabric = fabric::throttle_requests(std::move(open.fabric), throttle);
   }
+  if (o.server_work > 0) open.fabric = fabric::assume_server_work(std::move(open.fabric), o.server_work);
   if (o.service_times) open.fabric = fabric::measure_service_times(std::move(open.fabric));
   fabric::CountConfig count;
   count.fabric_counts_wire = o.fabric == "sim";

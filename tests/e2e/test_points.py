@@ -44,6 +44,7 @@ LOADS = [
     ["--get", "0.95", "--distribution", "zipfian-n", "--zipf-theta", "0.9"],
     ["--get", "0.9", "--pause", "5us"],
     ["--get", "1", "--rate", "200000", "--settle", "20us"],
+    ["--get", "0.5", "--load-seed", "7"],
 ]
 # What differs between two processes of one run: times of this machine, its memory and load, and where the result went.
 OF_THE_PROCESS = ("wall_s", "events_per_s", "peak_memory_bytes", "provenance")
@@ -81,7 +82,11 @@ class Points(EndToEnd):
     def test_results_are_those_of_processes_of_their_own(self) -> None:
         for store, flags in STORES.items():
             with self.subTest(store):
-                loads = [["--get", "1"], ["--get", "1", "--pause", "5us"]] if store == "micro-verbs" else LOADS
+                loads = (
+                    [["--get", "1"], ["--get", "1", "--pause", "5us"], ["--get", "1", "--load-seed", "7"]]
+                    if store == "micro-verbs"
+                    else LOADS
+                )
                 entries = [["--protocol", store, *flags, *CLUSTER, *load] for load in loads]
                 ended = self.points(entries)
                 self.assertEqual(ended, [{"point": i, "status": 0} for i in range(len(entries))])
@@ -91,6 +96,43 @@ class Points(EndToEnd):
                     self.assertEqual(found, self.alone(each), each)
                     hashes.add(found["sim"]["trace_hash"])
                 self.assertEqual(len(hashes), len(entries), "other loads are other runs")
+
+    def test_a_seed_of_the_load_changes_the_load_and_not_the_cluster(self) -> None:
+        """Loads with seeds of their own on one cluster differ, and a seed that equals the cluster's is not the same as none:
+        the workers draw anew when the load begins. The cluster's seed still decides where records lie."""
+        base = ["--protocol", "nessie", *SYMMETRIC, *CLUSTER, "--get", "0"]
+        base += [
+            "--distribution",
+            "zipfian-n",
+            "--zipf-theta",
+            "1.2",
+        ]  # clients meet, and workers draw how long they wait
+        seeds = [(1, None), (1, 0), (1, 1), (1, 5), (1, 6), (2, 5)]
+        found = []
+        for seed, of_load in seeds:
+            more = [] if of_load is None else ["--load-seed", str(of_load)]
+            found.append(self.alone([*base, "--seed", str(seed), *more]))
+        hashes = [each["sim"]["trace_hash"] for each in found]
+        self.assertEqual(hashes[0], hashes[1])
+        self.assertEqual(len(set(hashes)), 5)
+        self.assertEqual([each["config"].get("load_seed") for each in found], [None, None, 1, 5, 6, 5])
+        self.assertEqual([each["seed"] for each in found], [1, 1, 1, 1, 1, 2])
+
+    def test_what_servers_are_assumed_to_work_is_charged_and_nothing_by_default(self) -> None:
+        base = ["--protocol", "nessie-sd", *STORES["nessie-sd"], *CLUSTER, "--get", "1", "--service-times"]
+        without, zero, with_work = (
+            self.alone([*base, *more]) for more in ([], ["--server-work", "0ns"], ["--server-work", "3us"])
+        )
+        self.assertEqual(without, zero)
+        self.assertNotIn("server_work_s", without["config"])
+        self.assertEqual(with_work["config"]["server_work_s"], 3e-6)
+        self.assertLess(with_work["throughput_ops_s"], 0.8 * without["throughput_ops_s"])
+        for one, other in zip(with_work["nodes"], without["nodes"]):
+            more = one["counters"]["service.median_ns"] - other["counters"]["service.median_ns"]
+            self.assertAlmostEqual(more, 3000, delta=60)
+        refused = self.call([BINARY, "bench", "--fabric", "shm", "--server-work", "1us"], 60)
+        self.assertEqual(refused.returncode, 2, refused.stderr)
+        self.assertIn("--server-work: for --fabric sim", refused.stderr)
 
     def test_in_real_time_each_begins_with_the_preloaded_records(self) -> None:
         """Each point on shm begins with a copy of the preloaded memory: the first deletes keys, and the second finds what a

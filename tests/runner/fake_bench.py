@@ -42,11 +42,12 @@ def result(given):
     size = int(given.get("value-size", 1024))
     clients = int(given.get("clients", 1))
     nodes = int(given.get("nodes", 1))
-    wobble = 1 + 0.01 * int(given["seed"]) / 10
+    seed = int(given.get("load-seed", given["seed"]))
+    wobble = 1 + 0.01 * seed / 10
     if given["fabric"] == "shm":
         wobble *= 0.02
     if matches(given, "FAKE_NOISE"):
-        wobble *= 1 + 0.3 * (7 * int(given["seed"]) % 11) / 11
+        wobble *= 1 + 0.3 * (7 * seed % 11) / 11
     if matches(given, "FAKE_SPIKE"):
         wobble *= 100
     constants = dict(each.split("=") for each in given.get("hardware-set", "").split(",") if each)

@@ -47,6 +47,24 @@ class Rule(unittest.TestCase):
         self.assertIn("6 to 24 repeats = at least 12 points", grid.plan(read(AUTO)))
 
 
+class Preloads(unittest.TestCase):
+    def test_repeats_share_clusters_in_turn_and_no_load(self):
+        points = [each.params for each in grid.points(read(AUTO.replace("auto", "auto, preloads: 2, seed: 5")))]
+        points = [each for each in points if each["value_size"] == 2048]
+        self.assertEqual([each["seed"] for each in points], [5, 6, 5, 6, 5, 6])
+        self.assertEqual([each.get("load_seed") for each in points], [None, None, 7, 8, 9, 10])
+
+    def test_without_the_key_each_repeat_has_its_own(self):
+        points = grid.points(read(AUTO))
+        self.assertEqual({each.params["seed"] for each in points}, set(range(1, 7)))
+        self.assertFalse(any("load_seed" in each.params for each in points))
+
+    def test_measured_repeats_share_none(self):
+        measured = AUTO.replace("fabric: sim", "fabric: shm").replace("hardware: connectx3-10gbe\n", "")
+        points = grid.points(read(measured.replace("auto", "auto, preloads: 1")))
+        self.assertEqual({each.params["seed"] for each in points}, set(range(1, 7)))
+
+
 class Run(Folder):
     """Runs with a fake loch-bench, whose throughput and latency grow by 0.1 % with each seed, or by FAKE_NOISE."""
 

@@ -5,13 +5,16 @@ import json
 import math
 import os
 import random
+import tempfile
 import unittest
+from pathlib import Path
 
 import numpy as np
 from support import FAKE, ROOT, SMALL, Folder, read
-from loch.runner import bands, factors, influence, intervals
+from loch.runner import band_report, bands, factors, influence, intervals
 from loch.runner.errors import BadInput
-from loch.runner.factors import Factor, Range, Reading
+from loch.runner.factors import Assumption, Factor, Range, Reading
+from loch.runner.tables import Results
 
 
 class Intervals(unittest.TestCase):
@@ -118,6 +121,35 @@ class Draws(unittest.TestCase):
             names(SMALL.replace("nessie-2017", "herd-2014").replace("Table 1", "Figure 9")), ["nic.pipeline"]
         )
 
+    def test_an_assumption_is_drawn_for_the_protocols_that_it_is_about(self):
+        assumed = Assumption(
+            "server_work", "s", Range(0, 800, False, True, "m"), "ns", ("nessie-2017",), ("nessie-sd",)
+        )
+        both = read(SMALL.replace("workload:", "  SD: {protocol: nessie-sd, clients: 12}\nworkload:"))
+        some = factors.of(both, str(FAKE), [], [assumed])
+        self.assertEqual([each.name for each in some], ["nic.pipeline", "server_work"])
+        drawn = factors.draw(some, 4, 1, str(FAKE))
+        values = {"CD": set(), "SD": set()}
+        for index in range(4):
+            for point in factors.points(both, {}, drawn, index):
+                values[point.system].add(point.params.get("server_work"))
+        self.assertEqual(values["CD"], {None})
+        self.assertEqual(sorted(int(each // 200) for each in values["SD"]), [0, 1, 2, 3])
+        self.assertEqual(factors.of(read(SMALL), str(FAKE), [], [assumed])[0].name, "nic.pipeline")
+        self.assertEqual(len(factors.of(read(SMALL), str(FAKE), [], [assumed])), 1)
+
+    def test_the_assumptions_of_the_tree_have_a_range_and_a_source(self):
+        for each in factors.assumptions():
+            self.assertLess(each.range.low, each.range.high)
+            self.assertGreater(len(each.range.source), 40)
+        bad = "assumptions:\n  - {option: o, says: s, low: 5, high: 5, unit: ns, papers: [p], protocols: [q], source: t}\n"
+        for text, said in ((bad, "low below high"), (bad.replace(", source: t", ""), "source")):
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "assumptions.yaml"
+                path.write_text(text, encoding="utf-8")
+                with self.assertRaisesRegex(BadInput, said):
+                    factors.assumptions(path)
+
     def test_what_the_experiment_sets_is_not_drawn(self):
         fixed = read(SMALL.replace("keys: 1000", 'keys: 1000, hardware_set: "nic.pipeline=150"'))
         drawn = factors.draw(factors.of(fixed, str(FAKE), []), 4, 1, str(FAKE))
@@ -126,6 +158,27 @@ class Draws(unittest.TestCase):
 
     def test_the_readings_of_the_tree_have_sources(self):
         self.assertTrue(factors.readings())
+
+
+class Windows(unittest.TestCase):
+    """Bands whose draws were measured for another time than the results beside them."""
+
+    def test_a_band_of_another_window_says_so_and_has_results_of_that_window_beside_it(self):
+        short = read(SMALL, ["duration=1ms"])
+        found = bands.Bands(24, 1, "", "90 % band of 24 draws", window=bands.window(short))
+        self.assertEqual(found.window, "1ms")
+        results = Results(read(SMALL), [])
+        results.bands = found
+        self.assertEqual(bands.other_window(results), "1ms")
+        self.assertEqual(
+            band_report.title(found, bands.other_window(results)), "90 % band of 24 draws, each measured for 1ms"
+        )
+        with self.assertRaisesRegex(BadInput, "measured for 2ms, its bands for 1ms"):
+            bands.add_base(found, results)
+        results = Results(short, [])
+        results.bands = found
+        self.assertEqual(bands.other_window(results), "")
+        bands.add_base(found, results)
 
 
 class Runs(Folder):

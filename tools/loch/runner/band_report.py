@@ -146,7 +146,7 @@ def section(results: Results, comparisons: list[published.Comparison], verdicts:
             (
                 *named,
                 Plain(
-                    "; ranges and sources are in the hardware profiles and plots/published/readings.yaml."
+                    "; ranges and sources are in the hardware profiles and plots/published (readings.yaml, assumptions.yaml)."
                 ),
             )
         )

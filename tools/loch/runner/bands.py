@@ -190,6 +190,10 @@ def _band(found: dict[int, float], samples: Samples) -> Band:
 def _factor(factor: factors.Factor) -> dict[str, Any]:
     if factor.levels:
         return {"name": factor.name, "levels": list(factor.levels), "source": factor.source}
+    if factor.assumed is not None:
+        drawn = factor.assumed.range
+        text = {key: f"{value:g}{factor.assumed.unit}" for key, value in (("low", drawn.low), ("high", drawn.high))}
+        return {"name": factor.name, "assumed": text, "source": factor.source}
     return {
         "name": factor.name,
         "ranges": {

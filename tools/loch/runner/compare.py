@@ -21,6 +21,7 @@ import numpy as np
 from . import outputs
 from .errors import BadInput, did_you_mean
 from .grid import choice_key, show
+from .options import SEEDS
 from .tables import Results, Row
 
 LEVEL = 0.05
@@ -285,7 +286,7 @@ def _unlike(a: Results, b: Results) -> list[str]:
     differing: dict[str, tuple[Any, Any]] = {}
     for row in a.rows:
         other = theirs.get(choice_key(row.point.system, row.point.axes))
-        for key in (row.point.params.keys() | other.keys()) - {"seed"} if other else ():
+        for key in (row.point.params.keys() | other.keys()) - set(SEEDS) if other else ():
             one, two = row.point.params.get(key), (other or {}).get(key)
             if one != two:
                 differing.setdefault(key, (one, two))

@@ -10,13 +10,13 @@ from . import kinds, options
 from .compat import BaseModel, Extra, ValidationError, create_model, root_validator
 from .errors import BadInput, did_you_mean
 from .located import Item, found
-from .model import AUTO, FIGURE_KINDS, POWER_SOURCES, REPEATS, SYSTEMS
-from .options import BENCH, Option
+from .model import AUTO, FIGURE_KINDS, POWER_SOURCES, PRELOADS, REPEATS, SYSTEMS
+from .options import BENCH, SEEDS, Option
 
 RUN_LENGTH = ("warmup", "duration", "operations")
 OVER_TIME = ("timeline", "probe_keys")
 CLUSTER = ("nodes", "server_nodes", "processes")
-_NOT_WORKLOAD = ("protocol", "fabric", "hardware", *CLUSTER, "workload_file", *RUN_LENGTH, "seed", *OVER_TIME)
+_NOT_WORKLOAD = ("protocol", "fabric", "hardware", *CLUSTER, "workload_file", *RUN_LENGTH, *SEEDS, *OVER_TIME)
 
 
 class Closed(BaseModel):
@@ -207,6 +207,7 @@ Measure = _model(
         **_options(RUN_LENGTH + OVER_TIME),
         **_optional(
             repeats=kinds.kind("Repeats", _repeats, {"anyOf": [kinds.option_schema(REPEATS), {"enum": [AUTO]}]}),
+            preloads=_setting("Preloads", PRELOADS),
             seed=_setting("Seed", BENCH["seed"]),
             timeout=_setting("Timeout", Option("duration")),
             tune_duration=_setting("TuneDuration", Option("duration")),

@@ -1,5 +1,6 @@
 """What `loch run --samples` draws at random (factors), as a Latin hypercube: constants of hardware profiles that state
-a range, and options whose values a paper leaves open (readings, plots/published/readings.yaml)."""
+a range, options whose values a paper leaves open (readings, plots/published/readings.yaml), and options of which
+nothing is known but a range (assumptions, plots/published/assumptions.yaml)."""
 
 from __future__ import annotations
 
@@ -22,6 +23,7 @@ from .model import Experiment, System
 from .options import BENCH, file_named, protocol_options
 
 READINGS = Path(SOURCE) / "plots" / "published" / "readings.yaml"
+ASSUMPTIONS = READINGS.with_name("assumptions.yaml")
 DEFAULT_HARDWARE = "connectx3-10gbe"  # the default of bench's --hardware
 _POWERS_OF_TWO = ("nic.atomic_buckets",)
 
@@ -58,19 +60,35 @@ class Reading:
 
 
 @dataclass(frozen=True)
+class Assumption:
+    """An option of which nothing is known but a range. It is off (its default) in every result but those of
+    `loch run --samples`, and so in the score."""
+
+    option: str
+    says: str  # what is assumed
+    range: Range  # in `unit`
+    unit: str
+    papers: tuple[str, ...]  # ids of the papers in whose experiments it is drawn
+    protocols: tuple[str, ...]  # the protocols that it is about
+
+
+@dataclass(frozen=True)
 class Factor:
-    """One quantity that is drawn: a constant with its range in each hardware profile (`ranges`), or an option that the
-    paper leaves open with its possible values (`levels`)."""
+    """One quantity that is drawn: a constant with its range in each hardware profile (`ranges`), an option that the
+    paper leaves open with its possible values (`levels`), or an assumption (`assumed`)."""
 
     name: str
     ranges: tuple[tuple[str, Range], ...] = ()
     levels: tuple[Any, ...] = ()
     source: str = ""
+    assumed: Assumption | None = None
 
     def text(self, share: float, hardware: str | None = None) -> str | None:
         """The drawn value as text; None if the profile `hardware` gives the constant no range."""
         if self.levels:
             return str(self.levels[min(len(self.levels) - 1, int(share * len(self.levels)))])
+        if self.assumed is not None:
+            return self.assumed.range.at(share, self.name) + self.assumed.unit
         found = dict(self.ranges).get(hardware or "")
         return found.at(share, self.name) if found else None
 
@@ -131,13 +149,43 @@ def readings(path: Path = READINGS) -> list[Reading]:
     return out
 
 
+def assumptions(path: Path = ASSUMPTIONS) -> list[Assumption]:
+    """The assumptions of a file; BadInput with file and line if one lacks its source or its range."""
+    if not path.is_file():
+        return []
+    out = []
+    for item in located.load(path, ours=True).mapping()["assumptions"].items or []:
+        entries = item.mapping()
+        for key in ("option", "says", "low", "high", "unit", "papers", "protocols", "source"):
+            if key not in entries or entries[key].value == "":
+                raise item.error(
+                    "an assumption needs option, says, low, high, unit, papers, protocols and source; missing", key
+                )
+        low, high = (entries[key].value for key in ("low", "high"))
+        if not isinstance(low, (int, float)) or not isinstance(high, (int, float)) or low >= high:
+            raise item.error("expected two numbers, low below high", "low")
+        papers, protocols = (
+            tuple(str(each.value) for each in entries[key].items or []) for key in ("papers", "protocols")
+        )
+        found = Range(float(low), float(high), False, True, str(entries["source"].value))
+        option, says, unit = (str(entries[key].value) for key in ("option", "says", "unit"))
+        out.append(Assumption(option, says, found, unit, papers, protocols))
+    return out
+
+
 def hardware_of(params: dict[str, Any]) -> str:
     return str(params.get("hardware", DEFAULT_HARDWARE))
 
 
-def of(experiment: Experiment, binary: str, chosen: list[Reading] | None = None) -> list[Factor]:
+def of(
+    experiment: Experiment,
+    binary: str,
+    chosen: list[Reading] | None = None,
+    assumed: list[Assumption] | None = None,
+) -> list[Factor]:
     """What is drawn in an experiment, sorted by name: every constant with a range in a hardware profile that the
-    experiment simulates, and every option that its paper leaves open and that the experiment does not itself vary."""
+    experiment simulates, every option that its paper leaves open and that the experiment does not itself vary, and
+    every assumption about one of its systems."""
     profiles = sorted(
         {hardware_of(point.params) for point in grid.points(experiment) if point.params.get("fabric") == "sim"}
     )
@@ -150,7 +198,15 @@ def of(experiment: Experiment, binary: str, chosen: list[Reading] | None = None)
     for reading in readings() if chosen is None else chosen:
         if source in reading.papers and is_open(experiment, reading.option, binary):
             out.append(Factor(reading.option, levels=reading.values, source=reading.source))
+    for each in assumptions() if assumed is None else assumed:
+        is_about = any(is_assumed_of(each, system) for system in experiment.systems)
+        if source in each.papers and is_about and is_open(experiment, each.option, binary):
+            out.append(Factor(each.option, source=each.range.source, assumed=each))
     return sorted(out, key=lambda factor: factor.name)
+
+
+def is_assumed_of(assumption: Assumption, system: System) -> bool:
+    return not system.is_measured and system.params.get("protocol") in assumption.protocols
 
 
 def takes(system: System, option: str, binary: str) -> bool:
@@ -191,8 +247,9 @@ def params_of(system: System, params: dict[str, Any], samples: Samples, index: i
     changes = [given] if given else []
     hardware = hardware_of(params)
     for factor, share in zip(samples.factors, samples.shares[index]):
-        if factor.levels:
-            if takes(system, factor.name, samples.binary):
+        if factor.levels or factor.assumed is not None:
+            is_its = factor.assumed is None or is_assumed_of(factor.assumed, system)
+            if is_its and takes(system, factor.name, samples.binary):
                 text = str(factor.text(share))
                 option = BENCH.get(factor.name)
                 out[factor.name] = option.parse(text) if option else text

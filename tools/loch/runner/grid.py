@@ -35,6 +35,11 @@ class Point:
     def is_measured(self) -> bool:
         return self.params.get("fabric") != "sim"
 
+    @property
+    def seed(self) -> int:
+        """The seed of the load, which no other repeat of the point has."""
+        return int(self.params.get("load_seed", self.params["seed"]))
+
     def title(self) -> str:
         """A title for messages, such as "CD value_size=16K repeat 2"."""
         axes = " ".join(f"{k}={show(k, v)}" for k, v in self.axes.items())
@@ -188,6 +193,11 @@ def point_of(
 ) -> Point:
     """One repeat, counted from 0, of a system at one combination of axis values; `chosen`: the tuned parameters."""
     params = resolve(system, axes, experiment.measure.seed + repeat, chosen)
+    preloads = experiment.measure.preloads
+    if preloads is not None and repeat >= preloads and not system.is_measured:
+        # the cluster of an earlier repeat, under a load with this repeat's own seed
+        params["seed"] = experiment.measure.seed + repeat % preloads
+        params["load_seed"] = experiment.measure.seed + repeat
     point = Point(system.name, axes, repeat, params, chosen=chosen)
     point.power = experiment.measure.power if point.is_measured else None
     return point

@@ -11,7 +11,7 @@ from . import options
 from .compat import BaseModel, ErrorWrapper, ValidationError
 from .errors import did_you_mean
 from .located import found
-from .options import BENCH, Option
+from .options import BENCH, SEEDS, Option
 from .values import FIELD, option_of
 
 NUMBER = r"(\d+(\.\d+)?|\.\d+)"
@@ -222,4 +222,4 @@ Bmc = kind("Bmc", _bmc, {"type": "string", "minLength": 1})
 Text = kind("Text", _text, {**SCALAR, "minLength": 1})
 Truth = kind("Truth", _truth, {"type": "boolean"})
 Field = kind("ResultField", _field, {"type": "string", "pattern": FIELD.pattern})
-BENCH_KEYS = tuple(key for key in BENCH if key != "seed")
+BENCH_KEYS = tuple(key for key in BENCH if key not in SEEDS)

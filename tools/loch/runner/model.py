@@ -16,6 +16,7 @@ FIGURE_KINDS = ("line", "bars", "table", "cdf", "curve", "map", "timeline")
 AUTO_LEAST, AUTO_MOST = 6, 24
 AUTO = "auto"  # in place of a number in `repeats:`
 REPEATS = Option("count", 1, 1000)  # what `repeats:` takes
+PRELOADS = Option("count", 1, 1000)  # what `preloads:` takes
 SYSTEMS = "systems"  # in place of an axis in `figure:`, stands for the list of systems
 
 
@@ -51,6 +52,8 @@ class Measure:
     repeats: int = 3  # runs of each point; with is_auto, the fewest
     is_auto: bool = False  # whether points are repeated until their medians are known well (auto_repeats.py)
     seed: int = 1  # random seed of the first repeat; each further repeat adds 1
+    # how many preloaded clusters the simulated repeats of a point share; None: each repeat has its own
+    preloads: int | None = None
     # wall-clock seconds that a point may take; None: a default that depends on the fabric
     timeout_s: float | None = None
     power: Power | None = None  # how power is read during measured points; None: power is not read

@@ -180,6 +180,7 @@ OF_LOAD = frozenset(
     for each in described(_binary())["flags"]
     if each["experiment_key"] and each.get("is_of_load")
 )
+SEEDS = ("seed", "load_seed")  # options that the runner gives to each repeat
 # Options of experiments that the runner converts into options of loch bench.
 DATA_PER_NODE = Option("size", 1)
 SCALE = Option("real", 0, 1)

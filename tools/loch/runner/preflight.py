@@ -91,7 +91,7 @@ def _check_points(
     file."""
     distinct: dict[str, grid.Point] = {}
     for point in points:
-        asked = {key: value for key, value in point.params.items() if key != "seed"}
+        asked = {key: value for key, value in point.params.items() if key not in options.SEEDS}
         distinct.setdefault(json.dumps([point.system, asked], sort_keys=True), point)
 
     def judge(point: grid.Point) -> str | None:

@@ -20,7 +20,13 @@ from .tables import Results
 FOLDER = Path(SOURCE) / "plots" / "published"
 
 
-NO_PAPERS = (targets.NAME, "readings", "roles", "assumptions", "mechanisms")  # files in FOLDER that hold no paper's numbers
+NO_PAPERS = (
+    targets.NAME,
+    "readings",
+    "roles",
+    "assumptions",
+    "mechanisms",
+)  # files in FOLDER that hold no paper's numbers
 KINDS = {"E": "exact", "D": "derived", "T": "trend"}
 
 

@@ -36,7 +36,7 @@ def origin(results: Results, system: System, place: tuple[tuple[str, Any], ...] 
     if not system.is_measured:
         last = measure.seed + measure.repeats - 1
         if measure.is_auto:
-            last = max((r.point.params["seed"] for r in results.rows if r.point.system == system.name), default=last)
+            last = max((r.point.seed for r in results.rows if r.point.system == system.name), default=last)
         seeds = f"seed {measure.seed}" if last == measure.seed else f"seeds {measure.seed} to {last}"
         model = "" if transport == "verbs" else f"{transport}, "
         return f"simulated ({model}{hardware(results, system, place)}, {seeds})"

@@ -12,8 +12,8 @@ from loch.places import SOURCE
 from . import claim_list, document as document_shape, expression, grid, lookup, options, per_axis, power
 from .errors import did_you_mean
 from .located import Item
-from .model import AUTO, AUTO_LEAST, REPEATS, SYSTEMS, Experiment, Figure, Measure, Paper, System
-from .options import BENCH, Option
+from .model import AUTO, AUTO_LEAST, PRELOADS, REPEATS, SYSTEMS, Experiment, Figure, Measure, Paper, System
+from .options import BENCH, SEEDS, Option
 from .values import at_most, field_of, known, listed, no_program, option_of, text_of, truth_of, value_of
 
 TOP = document_shape.keys(document_shape.Experiment)
@@ -146,7 +146,7 @@ def _system(item: Item, name: str, base: dict[str, Any], axes: dict[str, list[An
             "expected a name of letters, digits and _ that starts with a letter; use label: for the legend"
         )
     entries = item.mapping()
-    bench = tuple(k for k in BENCH if k != "seed")
+    bench = tuple(k for k in BENCH if k not in SEEDS)
     own = {
         k: per_axis.read(child, k, axes) for k, child in entries.items() if k in bench or options.is_protocol_option(k)
     }
@@ -366,6 +366,7 @@ def _measure(item: Item | None, axes: dict[str, list[Any]], zips: list[list[str]
         return Measure()
     kinds = {
         "seed": BENCH["seed"],
+        "preloads": PRELOADS,
         "timeout": Option("duration"),
         "tune_duration": Option("duration"),
     }
@@ -383,6 +384,7 @@ def _measure(item: Item | None, axes: dict[str, list[Any]], zips: list[list[str]
         repeats=AUTO_LEAST if is_auto else 3 if repeats is None else int(REPEATS.parse(repeats.value) or 3),
         is_auto=is_auto,
         seed=int(found.get("seed", 1)),
+        preloads=found.get("preloads"),
         timeout_s=timeout / 1e9 if timeout else None,
         tune_duration=found.get("tune_duration"),
         tune_at=_tune_at(item.mapping().get("tune_at"), axes, zips, is_as_written),

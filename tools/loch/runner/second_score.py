@@ -9,7 +9,7 @@ import statistics
 from dataclasses import dataclass, field
 from typing import Any, Iterable
 
-from . import band_report, bands, claims, markup, null_models, published, roles
+from . import band_report, bands, claims, factors, markup, null_models, published, roles
 from .grid import choice_key
 from .model import ClaimText
 from .published import Comparison
@@ -243,6 +243,7 @@ def markdown(part: Part) -> list[str]:
     out += _by_knowledge(counted)
     out += _null(counted)
     out += _left_out(part.numbers)
+    out += _assumed()
     out += _claims(part)
     return out
 
@@ -305,6 +306,20 @@ def _left_out(numbers: list[Number]) -> list[str]:
     rows.append(["with all of them", *_cells(everything)[:3], "every exact number, as the first score counted"])
     head = ["left out", "numbers", "median", "90th percentile", "why"]
     return ["## Numbers that are left out\n", markup.table(head, rows)]
+
+
+def _assumed() -> list[str]:
+    """The declared assumptions: of which the score knows nothing, because they are off in what it counts."""
+    rows = [
+        [
+            each.says,
+            markup.code(f"--{each.option.replace('_', '-')}"),
+            f"{each.range.low:g} to {each.range.high:g} {each.unit}",
+        ]
+        for each in factors.assumptions()
+    ]
+    head = ["assumed in bands alone, off in every number above", "option", "range"]
+    return ["## Declared assumptions\n", markup.table(head, rows)] if rows else []
 
 
 def _claims(part: Part) -> list[str]:

@@ -140,7 +140,7 @@ class Results:
                 row.point.system,
                 *(axis_text(v) for v in row.point.axes.values()),
                 row.point.repeat + 1,
-                row.point.params["seed"],
+                row.point.seed,
                 status,
                 row.hash,
             ]
