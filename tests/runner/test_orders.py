@@ -1,4 +1,4 @@
-"""Tests of the order of two systems as published and as obtained: verdicts by interval, pairing of repeats, bad input."""
+"""Tests of the order of two systems as published and as obtained: verdicts by interval, pairs of repeats, bad input."""
 
 import tempfile
 import unittest
@@ -6,7 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
 
-from loch.runner import located, orders, published, second_score
+from loch.runner import orders, published, second_score
 from loch.runner.errors import BadInput
 
 
