@@ -1,4 +1,4 @@
-// Lets threads ring the doorbell registers that they share, one after another in the order of arrival.
+// Lets threads ring doorbell registers; those that share one, one after another in the order of arrival.
 #include "common/fabric/sim/doorbells.h"
 
 #include <algorithm>
@@ -9,6 +9,8 @@
 namespace loch::fabric::sim {
 
 Nanos Doorbells::ring(const Timing& timing, std::uint16_t which, const void* thread, Nanos at) {
+  if (which == unlocked) return at;
+  if (which == one_thread) return at + doorbell_hold(timing, true, 1);
   Register& held = registers_[which];
   while (!held.gives_up.empty() && held.gives_up.front() <= at) held.gives_up.pop_front();
   const std::size_t threads = held.gives_up.size() + 1;

@@ -42,9 +42,10 @@ struct CrowdedNic {
   // the others get the `shared_doorbells` in rotation (0: sharing is not modelled); the driver can be told to
   // make up to own_doorbells, one for each thread.
   std::uint32_t private_doorbells = 0, shared_doorbells = 0, own_doorbells = 0;
-  // For how many ns a thread occupies a doorbell register that threads share: doorbell_again_ns if it also
-  // had it last, doorbell_take_ns if another thread had it last and it is free, else doorbell_pass_ns *
-  // (number of threads that hold or await it) ^ doorbell_exponent.
+  // For how many ns a thread occupies a doorbell register that the driver locks, which are all but the
+  // private ones: doorbell_again_ns if it also had it last (it always has one of its own), doorbell_take_ns
+  // if another thread had it last and it is free, else doorbell_pass_ns * (number of threads that hold or
+  // await it) ^ doorbell_exponent.
   double doorbell_again_ns = 0, doorbell_take_ns = 0, doorbell_pass_ns = 0, doorbell_exponent = 0;
 };
 

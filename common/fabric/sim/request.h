@@ -114,7 +114,7 @@ struct alignas(64) QueuePair {
   // number of READs and atomics in transit, which the NIC limits (max_rd_atomic)
   std::uint32_t outstanding_reads = 0;
   std::uint16_t doorbell =
-      Doorbells::own;  // the queue pair's doorbell register, where threads share registers (doorbells.h)
+      Doorbells::unlocked;  // the queue pair's doorbell register, where threads share registers (doorbells.h)
 
   Nanos executed_at = 0;  // time of the last execution at the responder; later requests are executed after it
   // when the responder executes the last READ or atomic: these keep their order among themselves, but WRITEs

@@ -37,8 +37,9 @@ void make_nodes(Cluster& cluster, const std::vector<std::unique_ptr<Simulation>>
     node->contexts = ContextCache(hardware.nic.queue_pair_entries);
     node->translations = KeyCache(hardware.nic.translation_entries);
     const CrowdedNic& nic = hardware.nic.crowded;
-    if (config.doorbells == DoorbellSharing::shared)
-      node->doorbells = Doorbells(nic.private_doorbells, nic.shared_doorbells);
+    node->doorbells = config.doorbells == DoorbellSharing::own
+                          ? Doorbells::one_for_each_thread()
+                          : Doorbells(nic.private_doorbells, nic.shared_doorbells);
     const double skew = 2 * clocks.uniform() - 1, drift = 2 * clocks.uniform() - 1;
     node->skew = static_cast<std::int64_t>(skew * static_cast<double>(config.faults.clock_skew));
     node->drift_ppb = static_cast<std::int64_t>(drift * config.faults.clock_drift_ppm * 1000);

@@ -343,11 +343,12 @@ struct Pages {
   return t.pipeline + queue_pairs * t.queue_pair_latency;
 }
 
-// For how long a thread occupies a doorbell register that threads share. is_again: the thread also had the
-// register last; k threads hold or await it, this one included:
+// For how long a thread occupies a doorbell register that the driver locks. is_again: the thread also had the
+// register last, as it always has one that no other thread has; k threads hold or await it, this one
+// included:
 //   is_again: t_again; else k = 1: t_take; else t_pass · k^e
 // Source: SMART (ASPLOS 2024), section 3.1: each register is behind one spin lock; the form and the constants
-// by smart-micro-fig3-threads.csv, per_thread_qp.
+// by smart-micro-fig3-threads.csv, per_thread_qp, and t_again by one thread of per_thread_doorbell as well.
 [[nodiscard]] inline Nanos doorbell_hold(const Timing& t, bool is_again, std::size_t threads) {
   if (is_again) return t.doorbell_again;
   if (threads == 1) return t.doorbell_take;

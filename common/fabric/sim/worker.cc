@@ -163,8 +163,7 @@ Nanos SimWorker::hand_over(const WorkRequest& first, bool has_mmio) {
   const auto lines = [&] { return work_request_lines(first.transport, first.length, first.is_inline); };
   const HandOver cost = has_mmio ? hand_over_by_mmio(timing, lines()) : hand_over_by_doorbell(timing);
   charge(cost.cpu);
-  if (const std::uint16_t bell = queue_pair(first)->doorbell; bell != Doorbells::own)
-    busy_until_ = node_.doorbells.ring(timing, bell, this, busy_until_);
+  busy_until_ = node_.doorbells.ring(timing, queue_pair(first)->doorbell, this, busy_until_);
   return handed_over_at(timing, sim_.now(), busy_until_, node_.pcie_read.turn(sim_.now_ps(), cost.bus));
 }
 

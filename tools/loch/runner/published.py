@@ -72,6 +72,10 @@ class PublishedItem:
     called: str = "published"  # word for the item's numbers in figures and reports
     # section docs/fidelity.md#anchor that explains numbers that the results miss and that name no section of their own
     explained: str = ""
+    # series whose order at each place is compared with that of the results (orders.py), and the published lead, as a
+    # share, below which a pair of them has no order
+    orders: tuple[str, ...] = ()
+    alike: float = 0.0
 
     def value(self, field: str, series: str, at: Any) -> float | None:
         """The published value, or None if it is withheld or not published."""
@@ -106,6 +110,7 @@ _ITEM = (
     "calibration",
     "why",
     "kind",
+    "orders",
 )
 _NUMBER = ("id", "what", "value", "kind", "calibration", "why", "obtained")
 _ID = re.compile(r"V\d+[a-z]*")
@@ -128,6 +133,7 @@ def _item(document: located.Item, found: located.Item, source: str, name: str) -
         raise found.error("expected metrics: on an axis, or numbers:")
     cells = [_as_listed(cell) for cell in cells]
     citation, word = (document.mapping().get(key) for key in ("citation", "called"))
+    orders, alike = _orders(entries.get("orders"), {cell.series for cell in cells})
     return PublishedItem(
         source,
         name,
@@ -136,7 +142,32 @@ def _item(document: located.Item, found: located.Item, source: str, name: str) -
         tuple(cells),
         str(word.value) if word else "published",
         claim_list.pointer(entries.get("why")),
+        orders,
+        alike,
     )
+
+
+def _orders(item: located.Item | None, known: set[str]) -> tuple[tuple[str, ...], float]:
+    """Reads `orders: {series: [A, B], alike: 0.05}`."""
+    if item is None:
+        return (), 0.0
+    entries = item.mapping()
+    for key in entries:
+        if key not in ("series", "alike"):
+            raise item.error(f"no such key{did_you_mean(key, ('series', 'alike'))}", key)
+    for key in ("series", "alike"):
+        if key not in entries:
+            raise item.error("missing", key)
+    series = [str(each.value) for each in entries["series"].items or []]
+    unknown = [name for name in series if name not in known]
+    if unknown or len(series) < 2 or len(set(series)) < len(series):
+        raise entries["series"].error(
+            "expected at least two series of the item" + (f", not {unknown[0]}" if unknown else "")
+        )
+    alike = _value(entries["alike"])
+    if alike is None or not 0 <= alike < 1:
+        raise entries["alike"].error("expected a share from 0 to below 1")
+    return tuple(series), float(alike)
 
 
 def _as_listed(cell: Cell) -> Cell:

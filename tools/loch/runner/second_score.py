@@ -9,7 +9,7 @@ import statistics
 from dataclasses import dataclass, field
 from typing import Any, Iterable
 
-from . import band_report, bands, claims, factors, markup, null_models, published, roles
+from . import band_report, bands, claims, factors, markup, null_models, orders, published, roles
 from .grid import choice_key
 from .model import ClaimText
 from .published import Comparison
@@ -62,6 +62,7 @@ class Part:
     numbers: list[Number] = field(default_factory=list)
     claims: list[Said] = field(default_factory=list)
     headlines: list[Said] = field(default_factory=list)
+    pairs: list[orders.Pair] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -144,6 +145,7 @@ def of_results(results: Results, comparisons: list[Comparison], folder: Any = pu
         if headline.experiment == experiment.name:
             verdict, why = by_interval(results, headline.claim)
             part.headlines.append(Said(headline.paper, experiment.name, headline.says, verdict, why))
+    part.pairs = orders.of_results(results)
     return part
 
 
@@ -198,6 +200,7 @@ def merged(parts: Iterable[Part]) -> Part:
         out.numbers += part.numbers
         out.claims += part.claims
         out.headlines += part.headlines
+        out.pairs += part.pairs
     return out
 
 
@@ -245,6 +248,7 @@ def markdown(part: Part) -> list[str]:
     out += _left_out(part.numbers)
     out += _assumed()
     out += _claims(part)
+    out += orders.markdown(part.pairs)
     return out
 
 
@@ -358,6 +362,7 @@ def as_json(part: Part) -> dict[str, Any]:
         "left_out": {role: of(e for e in part.numbers if e.role.name == role) for role in roles.ROLES[1:]},
         "headlines": [vars(each) for each in part.headlines],
         "claims": [vars(each) for each in part.claims],
+        "orders": orders.as_json(part.pairs),
         "numbers": [
             {
                 "id": each.id,
