@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/kv/client_driven.h"
+#include "common/kv/further_loads.h"
 #include "common/rpc/remote.h"
 #include "drtm_em/settings.h"
 
@@ -43,7 +44,7 @@ struct NodeState {
   std::vector<std::unique_ptr<WorkerState>> workers;
 };
 
-class DrtmStore final : public kv::ClientDrivenStore {
+class DrtmStore final : public kv::ClientDrivenStore, public kv::FurtherLoads {
  public:
   explicit DrtmStore(std::unique_ptr<const Settings> settings) : settings_(std::move(settings)) {}
 
@@ -54,6 +55,9 @@ class DrtmStore final : public kv::ClientDrivenStore {
   // The store's counters. "violations" counts locks that another client than the holder released, and
   // additions that were lost or executed twice.
   [[nodiscard]] std::map<std::string, double> counters() const override;
+  [[nodiscard]] std::vector<std::string_view> levels() const override {
+    return {"locks_left", kv::violations_counter};
+  }
 
   [[nodiscard]] const Settings& settings() const { return *settings_; }
   [[nodiscard]] fabric::Fabric& fabric() { return *fabric_; }

@@ -72,7 +72,9 @@ class NumberedPuts final : public PutChannel {
   [[nodiscard]] Putter& putter(fabric::Worker& worker, std::uint32_t slot) override {
     const std::uint32_t lane = channel_.config().parties.lane(worker.index(), slot);
     std::unique_ptr<Putter>& own = nodes_.at(worker.node()).putters.at(lane);
-    own = std::make_unique<NumberedPutter>(*this, worker, lane);
+    auto next = std::make_unique<NumberedPutter>(*this, worker, lane);
+    next->count_on_from(own.get());
+    own = std::move(next);
     return *own;
   }
   // Adds the counters of all PUTs; a request that was executed more than once counts as a violation.

@@ -88,7 +88,9 @@ class PublishedPuts final : public PutChannel {
   [[nodiscard]] Putter& putter(fabric::Worker& worker, std::uint32_t slot) override {
     const std::uint32_t lane = parties_.lane(worker.index(), slot);
     std::unique_ptr<Putter>& own = nodes_.at(worker.node()).putters.at(lane);
-    own = std::make_unique<PublishedPutter>(*this, worker, lane);
+    auto next = std::make_unique<PublishedPutter>(*this, worker, lane);
+    next->count_on_from(own.get());
+    own = std::move(next);
     return *own;
   }
   void add_counters(std::map<std::string, double>& counters) const override {

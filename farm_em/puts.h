@@ -64,6 +64,10 @@ class Putter {
   [[nodiscard]] virtual coro::Task<kv::OpResult> put(std::uint32_t node, kv::Key key, kv::ValueView value,
                                                      fabric::OpStats* stats) = 0;
   [[nodiscard]] const PutCounts& counts() const { return counts_; }
+  // Goes on counting from what the window slot's Putter of an earlier load has counted; null: there was none.
+  void count_on_from(const Putter* earlier) {
+    if (earlier != nullptr) counts_ = earlier->counts_;
+  }
 
  protected:
   PutCounts counts_;

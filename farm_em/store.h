@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "common/kv/further_loads.h"
 #include "common/rpc/remote.h"
 #include "farm_em/puts.h"
 #include "farm_em/settings.h"
@@ -34,7 +35,7 @@ struct NodeState {
   std::vector<std::unique_ptr<WorkerState>> workers;
 };
 
-class FarmStore final : public kv::Store {
+class FarmStore final : public kv::Store, public kv::FurtherLoads {
  public:
   explicit FarmStore(std::unique_ptr<const Settings> settings);
 
@@ -44,6 +45,7 @@ class FarmStore final : public kv::Store {
   [[nodiscard]] coro::Task<void> serve(fabric::Worker& worker, std::uint32_t index) override;
   [[nodiscard]] std::unique_ptr<kv::Client> client(fabric::Worker& worker, std::uint32_t slot) override;
   [[nodiscard]] std::map<std::string, double> counters() const override;
+  [[nodiscard]] std::vector<std::string_view> levels() const override { return {kv::violations_counter}; }
 
   [[nodiscard]] const Settings& settings() const { return *settings_; }
   [[nodiscard]] fabric::Fabric& fabric() { return *fabric_; }

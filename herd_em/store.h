@@ -6,6 +6,7 @@
 #include <mutex>
 #include <vector>
 
+#include "common/kv/further_loads.h"
 #include "common/kv/protocol.h"
 #include "herd_em/client.h"
 #include "herd_em/server.h"
@@ -13,7 +14,7 @@
 
 namespace loch::herd {
 
-class HerdStore final : public kv::Store {
+class HerdStore final : public kv::Store, public kv::FurtherLoads {
  public:
   explicit HerdStore(Settings settings) : settings_(std::move(settings)) {}
 
@@ -23,6 +24,7 @@ class HerdStore final : public kv::Store {
   [[nodiscard]] coro::Task<void> serve(fabric::Worker& worker, std::uint32_t index) override;
   [[nodiscard]] std::unique_ptr<kv::Client> client(fabric::Worker& worker, std::uint32_t slot) override;
   [[nodiscard]] std::map<std::string, double> counters() const override;
+  [[nodiscard]] std::vector<std::string_view> levels() const override { return {"request_region_bytes"}; }
 
   [[nodiscard]] bool needs(kv::Key key, fabric::NodeId node,
                            std::optional<std::uint32_t> server) const override;

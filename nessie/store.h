@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "common/chunks/node.h"
+#include "common/kv/further_loads.h"
 #include "common/kv/word_cache.h"
 #include "nessie/data_table.h"
 #include "nessie/holdings.h"
@@ -148,7 +149,7 @@ struct NodeState {
   std::unique_ptr<chunks::ChunkNode> chunks;  // null: clients do not ask for chunks
 };
 
-class NessieStore final : public kv::Store {
+class NessieStore final : public kv::Store, public kv::FurtherLoads {
  public:
   explicit NessieStore(std::unique_ptr<const Settings> settings) : settings_(std::move(settings)) {}
 
@@ -169,6 +170,9 @@ class NessieStore final : public kv::Store {
   [[nodiscard]] Result<> restart_node(fabric::Fabric& fabric, fabric::NodeId node) override;
   [[nodiscard]] std::vector<std::string> audit(const std::vector<fabric::NodeId>& lost) const override;
   [[nodiscard]] std::map<std::string, double> counters() const override;
+  [[nodiscard]] std::vector<std::string_view> levels() const override {
+    return {"unfinished_waiting", "stamps_waiting", "cache_entries", "blocks_not_given"};
+  }
 
   [[nodiscard]] const Settings& settings() const { return *settings_; }
   [[nodiscard]] fabric::Fabric& fabric() const { return *fabric_; }

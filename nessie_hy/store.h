@@ -7,6 +7,7 @@
 
 #include "common/coupled/table_client.h"
 #include "common/coupled/tables.h"
+#include "common/kv/further_loads.h"
 #include "common/kv/protocol.h"
 #include "common/kv/word_cache.h"
 #include "nessie_hy/settings.h"
@@ -45,7 +46,7 @@ struct Peer {
   std::uint32_t epoch = 0;  // identifies the connection over which the regions were looked up
 };
 
-class HyStore final : public kv::Store {
+class HyStore final : public kv::Store, public kv::FurtherLoads {
  public:
   explicit HyStore(Settings settings) : settings_(std::move(settings)), tables_(settings_.table) {}
 
@@ -55,6 +56,7 @@ class HyStore final : public kv::Store {
   [[nodiscard]] coro::Task<void> serve(fabric::Worker& worker, std::uint32_t index) override;
   [[nodiscard]] std::unique_ptr<kv::Client> client(fabric::Worker& worker, std::uint32_t slot) override;
   [[nodiscard]] std::map<std::string, double> counters() const override;
+  [[nodiscard]] std::vector<std::string_view> levels() const override { return {"cache_entries"}; }
 
   [[nodiscard]] Result<> restart_node(fabric::Fabric& fabric, fabric::NodeId node) override;
   [[nodiscard]] coro::Task<kv::Repair> declare_lost(fabric::Worker& worker,

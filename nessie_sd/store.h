@@ -7,6 +7,7 @@
 #include "common/coupled/table_client.h"
 #include "common/coupled/table_server.h"
 #include "common/coupled/tables.h"
+#include "common/kv/further_loads.h"
 #include "common/kv/protocol.h"
 
 namespace loch::nessie_sd {
@@ -35,7 +36,7 @@ class SdClient final : public kv::Client {
   coupled::TableClient requests_;
 };
 
-class SdStore final : public kv::Store {
+class SdStore final : public kv::Store, public kv::FurtherLoads {
  public:
   explicit SdStore(coupled::Settings settings) : tables_(std::move(settings)) {}
 

@@ -43,6 +43,7 @@ class Server {
         index_(index),
         membership_(store.local(worker.node()).membership),
         channel_(settings_.messages, store.local(worker.node()).messages, worker, index, state_.memory),
+        messages_before_(state_.messages),
         disk_(settings_.log_disk) {}
 
   [[nodiscard]] coro::Task<void> run() {
@@ -54,15 +55,24 @@ class Server {
       state_.is_changing = true;
       co_await execute(request);
       state_.is_changing = false;
-      state_.messages = channel_.counters();
+      count_messages();
     }
     co_await channel_.close();
     co_await beside.join();
-    state_.messages = channel_.counters();
+    count_messages();
   }
 
  private:
   using Bytes = std::span<const std::byte>;
+
+  void count_messages() {
+    const rpc::MessageCounters& before = messages_before_;
+    rpc::MessageCounters& all = state_.messages = channel_.counters();
+    all.duplicates += before.duplicates;
+    all.stale += before.stale;
+    all.replies_lost += before.replies_lost;
+    all.served += before.served;
+  }
 
   // Runs on a restarted node until the run ends. Waits until the node is declared lost, then lays out an
   // empty shard, and waits again, because a node may be declared lost more than once.
@@ -278,6 +288,7 @@ class Server {
   std::uint32_t index_;
   fabric::Region* membership_;
   rpc::MessageServer channel_;
+  const rpc::MessageCounters messages_before_;  // counted in earlier runs of the fabric
   ModelledDisk disk_;
   std::vector<std::byte> copy_;
 };

@@ -168,6 +168,13 @@ std::map<std::string, double> PilafStore::counters() const {
   return all;
 }
 
+bool PilafStore::serves_further_loads() const {
+  return std::ranges::none_of(nodes_, [](const auto& each) {
+    return std::ranges::any_of(each.second.servers,
+                               [](const auto& server) { return server->log != nullptr; });
+  });
+}
+
 std::vector<std::string> PilafStore::notes() const {
   std::vector<std::string> all;
   for (const auto& [node, state] : nodes_) {

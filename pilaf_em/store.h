@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "common/kv/further_loads.h"
 #include "common/kv/protocol.h"
 #include "common/rpc/message_channel.h"
 #include "pilaf_em/log.h"
@@ -84,7 +85,7 @@ struct NodeState {
   std::vector<std::unique_ptr<Shard>> old_shards;
 };
 
-class PilafStore final : public kv::Store {
+class PilafStore final : public kv::Store, public kv::FurtherLoads {
  public:
   explicit PilafStore(std::unique_ptr<const Settings> settings) : settings_(std::move(settings)) {}
 
@@ -95,6 +96,11 @@ class PilafStore final : public kv::Store {
   [[nodiscard]] coro::Task<void> serve(fabric::Worker& worker, std::uint32_t index) override;
   [[nodiscard]] std::unique_ptr<kv::Client> client(fabric::Worker& worker, std::uint32_t slot) override;
   [[nodiscard]] std::map<std::string, double> counters() const override;
+  [[nodiscard]] std::vector<std::string_view> levels() const override {
+    return {"logs_closed", "keys", "slots", "extents_free_bytes"};
+  }
+  // Not with logs, which go on over all loads.
+  [[nodiscard]] bool serves_further_loads() const override;
   [[nodiscard]] std::vector<std::string> notes() const override;
 
   // Takes a restarted node back, if it has no log. Its servers answer "lost" until the node is declared lost.

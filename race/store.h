@@ -13,6 +13,7 @@
 
 #include "common/chunks/node.h"
 #include "common/kv/counters.h"
+#include "common/kv/further_loads.h"
 #include "common/kv/variants.h"
 #include "common/rpc/remote.h"
 #include "race/layout.h"
@@ -170,7 +171,7 @@ struct NodeState {
   std::unique_ptr<chunks::ChunkNode> chunks;  // null: clients do not ask for chunks
 };
 
-class RaceStore final : public kv::Store {
+class RaceStore final : public kv::Store, public kv::FurtherLoads {
  public:
   explicit RaceStore(Settings settings) : settings_(std::move(settings)) {}
 
@@ -196,6 +197,9 @@ class RaceStore final : public kv::Store {
   }
   [[nodiscard]] std::vector<std::string> audit(const std::vector<fabric::NodeId>& lost) const override;
   [[nodiscard]] std::map<std::string, double> counters() const override;
+  [[nodiscard]] std::vector<std::string_view> levels() const override {
+    return {"doubts_waiting", "blocks_free", "blocks_not_given"};
+  }
 
   [[nodiscard]] const Settings& settings() const { return settings_; }
   [[nodiscard]] fabric::Fabric& fabric() const { return *fabric_; }

@@ -394,6 +394,12 @@ std::uint64_t Driver::outstanding() const {
   return busy;
 }
 
+bool Driver::had_trouble() const {
+  return std::ranges::any_of(clients_, [](const auto& own) {
+    return std::ranges::any_of(own->slots, [](const auto& slot) { return slot->had_trouble; });
+  });
+}
+
 std::uint64_t Driver::operations_so_far() const {
   std::uint64_t sum = 0;
   for (const auto& own : clients_) sum += own->completed.load(std::memory_order_relaxed);

@@ -219,6 +219,10 @@ class Driver {
   // Number of operations that were issued and have not returned; 0 after a run that finished.
   [[nodiscard]] std::uint64_t outstanding() const;
 
+  // Whether an operation of this process's clients ended in error, timeout or "table full", the warm-up
+  // included. A request of such an operation may still be on its way.
+  [[nodiscard]] bool had_trouble() const;
+
   // How this process's clock was compared with those of the others; null unless several processes record
   // histories.
   [[nodiscard]] const ClockExchange* clocks() const { return clocks_.get(); }

@@ -35,6 +35,7 @@ struct Driver::Slot {
   bool is_sweeping = false;
   std::uint64_t sequence = 0;   // number of PUTs and INSERTs so far, written into each value
   std::uint32_t error_run = 0;  // failed operations in a row
+  bool had_trouble = false;     // whether an operation ended in error, timeout or "table full"
   bool is_busy = false;
   kv::OpStatus last = kv::OpStatus::ok;  // status of the slot's latest operation
   // true: the current operation counts if it ends in the measurement window; false: it does not count

@@ -172,6 +172,7 @@ Nanos Driver::pause_after(Slot& slot, const kv::OpResult& result) const {
     slot.error_run = 0;
     return 0;
   }
+  slot.had_trouble = true;
   const std::uint32_t doublings = std::min<std::uint32_t>(slot.error_run++, 10);
   return load_.error_pause << doublings;
 }

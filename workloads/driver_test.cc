@@ -395,6 +395,30 @@ TEST_P(DriverOn, RefusesBadLoads) {
   EXPECT_FALSE(run_load(*other, plan_));
 }
 
+// A further load on the same store has other operations, and counters that count it alone.
+TEST_P(DriverOn, OneLoadAfterAnotherIsCountedByItself) {
+  if (is_sim()) GTEST_SKIP() << "a simulation runs once";
+  const auto fabric = open(plan_.deploy.nodes, 1);
+  auto deployed = set_up(*fabric, plan_);
+  ASSERT_TRUE(deployed) << deployed.error().message;
+  EXPECT_TRUE(serves_further_loads(*(*deployed)->store));
+  for (const double get : {0.5, 1.0, 0.25}) {
+    plan_.load.mix = {.get = get, .put = 1 - get, .remove = 0, .insert = 0, .read_modify_write = 0};
+    ASSERT_TRUE(change_load(*fabric, plan_, **deployed));
+    const auto outcome = run_deployed(*fabric, plan_, **deployed);
+    ASSERT_TRUE(outcome) << outcome.error().message;
+    EXPECT_TRUE(outcome->is_fit_for_more);
+    const measure::Tally sum = total(*outcome);
+    EXPECT_EQ(sum.total(), 1'000U);
+    EXPECT_EQ(sum.corrupt, 0U);
+    EXPECT_EQ(sum.verified, sum.of(OpKind::get).by_status[0]);
+    EXPECT_NEAR(static_cast<double>(sum.of(OpKind::get).total()), 1'000 * get, 80);
+    EXPECT_EQ(outcome->protocol_counters.at("slots"), 50) << "what a level says, all loads have made";
+    const std::uint32_t clients = plan_.deploy.nodes * plan_.deploy.client_workers * plan_.deploy.window;
+    EXPECT_EQ(outcome->protocol_counters.at("clients_made"), 1 + clients);
+  }
+}
+
 // Tests in which equal runs have to give equal results, as they do only in virtual time.
 class DriverOnSim : public DriverOn {};
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DriverOnSim);

@@ -142,14 +142,18 @@ Result<Share> share_from(const std::string& text) {
   }
 }
 
-Share share_of(fabric::Fabric& fabric, Driver& driver, const kv::Store& store, fabric::RunEnd end,
+Share share_of(fabric::Fabric& fabric, const Deployed& deployed, fabric::RunEnd end,
                fabric::FabricReport& report) {
+  Driver& driver = *deployed.driver;
+  const kv::Store& store = *deployed.store;
   Share share;
   share.window_s = driver.window_s();
   share.outstanding = driver.outstanding();
   share.inserts_refused = driver.inserts_refused();
   share.end = name(end);
   share.protocol_counters = store.counters();
+  if (const auto* further = dynamic_cast<const kv::FurtherLoads*>(&store); further != nullptr)
+    deployed.counts.take_off_earlier(share.protocol_counters, further->levels());
   share.notes = store.notes();
   share.fabric_counters = report.counters;
   if (driver.did_scrub()) share.scrubbed = driver.scrubbed();
@@ -224,6 +228,11 @@ Result<> lay_out(fabric::Fabric& fabric, const RunPlan& plan, Deployed& deployed
 
 }  // namespace
 
+bool serves_further_loads(const kv::Store& store) {
+  const auto* further = dynamic_cast<const kv::FurtherLoads*>(&store);
+  return further != nullptr && further->serves_further_loads();
+}
+
 std::string_view name(fabric::RunEnd end) {
   switch (end) {
     case fabric::RunEnd::finished:
@@ -265,7 +274,7 @@ Result<std::unique_ptr<Deployed>> set_up(fabric::Fabric& fabric, const RunPlan& 
   LOCH_TRY(fabric::check(needs, fabric.capabilities()));
   LOCH_ASSIGN(Records records, Records::make(plan.records));
   auto deployed = std::make_unique<Deployed>(
-      Deployed{.records = std::move(records), .store = nullptr, .driver = nullptr});
+      Deployed{.records = std::move(records), .store = nullptr, .driver = nullptr, .counts = {}});
   LOCH_ASSIGN(const kv::SlotUse use, slots_of(*plan.module, plan.options, plan.records));
   LOCH_ASSIGN(deployed->store, plan.module->deploy(kv::slotted(plan.deploy, use), plan.options, plan.mutant));
   if (use.any()) deployed->store = kv::make_slotted(std::move(deployed->store), plan.deploy, use);
@@ -291,6 +300,7 @@ Result<RunOutcome> run_load(fabric::Fabric& fabric, const RunPlan& plan) {
 Result<RunOutcome> run_deployed(fabric::Fabric& fabric, const RunPlan& plan, Deployed& deployed) {
   const std::unique_ptr<kv::Store>& store = deployed.store;
   const std::unique_ptr<Driver>& driver = deployed.driver;
+  deployed.counts.begin_load(store->counters());
   if (plan.on_start) plan.on_start(*driver);
   driver->start();
   const Result<fabric::RunEnd> ended = fabric.run();
@@ -298,7 +308,7 @@ Result<RunOutcome> run_deployed(fabric::Fabric& fabric, const RunPlan& plan, Dep
   LOCH_ASSIGN(const fabric::RunEnd end, ended);
 
   fabric::FabricReport report = fabric.report();
-  const Share mine = share_of(fabric, *driver, *store, end, report);
+  const Share mine = share_of(fabric, deployed, end, report);
   RunOutcome outcome;
   outcome.end = end;
   outcome.sim = report.sim;
@@ -334,6 +344,9 @@ Result<RunOutcome> run_deployed(fabric::Fabric& fabric, const RunPlan& plan, Dep
     outcome.nodes[node].report.is_lost |= report.nodes[node].is_lost;
     if (outcome.nodes[node].report.is_lost) outcome.lost_nodes.push_back(node);
   }
+  outcome.is_fit_for_more = serves_further_loads(*store) && end == fabric::RunEnd::finished &&
+                            outcome.lost_nodes.empty() && !driver->had_trouble() &&
+                            driver->outstanding() == 0;
   if (inserts_refused > 0) {
     outcome.notes.push_back(fmt::format("{} inserts became updates: the table was made for {} keys",
                                         inserts_refused, plan.records.most));

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "common/base/load_counts.h"
+#include "common/kv/further_loads.h"
 #include "common/kv/protocol.h"
 #include "common/kv/slotted.h"
 #include "common/measure/result.h"
@@ -57,7 +59,10 @@ struct RunOutcome {
   std::vector<std::uint32_t> lost_nodes;
   std::optional<std::map<std::string, std::uint64_t>> scrubbed;
   std::vector<std::string> notes;
-  std::uint64_t outstanding = 0;   // number of operations that never returned
+  std::uint64_t outstanding = 0;  // number of operations that never returned
+  // Whether this process's store is fit for a further load: it serves further loads, the run finished, no
+  // node was lost, and no operation of this process's clients may still be under way.
+  bool is_fit_for_more = false;
   std::vector<std::string> stuck;  // what Driver::stuck() returned in this process
   // Errors that Store::audit found; filled only after a final check of all keys, when no operation is under
   // way.
@@ -75,17 +80,22 @@ struct RunOutcome {
 [[nodiscard]] Result<kv::SlotUse> slots_of(const kv::Module& module, const kv::Options& options,
                                            const Records::Shape& records);
 
-// A store that is deployed on a fabric and preloaded; no worker has started yet.
+// Whether a deployed store can serve one load after another (kv::FurtherLoads).
+[[nodiscard]] bool serves_further_loads(const kv::Store& store);
+
+// A store that is deployed on a fabric and preloaded.
 struct Deployed {
   Records records;
   std::unique_ptr<kv::Store> store;
   std::unique_ptr<Driver> driver;
+  LoadCounts counts;  // of store->counters()
 };
 
 // The first part of run_load(): deploys the store on the fabric and preloads it.
 [[nodiscard]] Result<std::unique_ptr<Deployed>> set_up(fabric::Fabric& fabric, const RunPlan& plan);
 // Replaces the load that the workers of `deployed` are to run by that of `plan`, which has to equal the plan
-// given to set_up() in everything else.
+// given to set_up() in everything else. The former load has not begun; or it has ended, and the store serves
+// further loads (serves_further_loads).
 [[nodiscard]] Result<> change_load(fabric::Fabric& fabric, const RunPlan& plan, Deployed& deployed);
 // The second part of run_load(): runs the load on the deployed store and gathers the results.
 [[nodiscard]] Result<RunOutcome> run_deployed(fabric::Fabric& fabric, const RunPlan& plan,

@@ -463,13 +463,6 @@ int run_as_rank([[maybe_unused]] const BenchOptions& o, const kv::Module& module
       [&] { return with_output_checked("bench", [&] { return run_here(o, module, place); }); }, config);
 }
 
-Result<Place> place_of_this_process() {
-  Place place;
-  LOCH_ASSIGN(const cluster::LaunchEnv env, cluster::launch_env());
-  place = {env.rank, env.ranks, env.rank_here, env.ranks_here, env.job};
-  return place;
-}
-
 Result<std::unique_ptr<check::HistoryWriter>> open_history(const BenchOptions& o, const Place& place) {
   if (o.history.empty()) return nullptr;
   LOCH_ASSIGN(const OutputPlace whole, output_place(o.history));
@@ -558,7 +551,7 @@ Result<RunResult> finish_point(const BenchOptions& o, const kv::Module& module, 
   const InterruptScope guard(open.fabric.get());
   auto outcome = run.deployed == nullptr ? workloads::run_load(*open.fabric, plan)
                                          : workloads::run_deployed(*open.fabric, plan, *run.deployed);
-  run.deployed.reset();
+  if (!run.keeps_store) run.deployed.reset();
   progress.reset();
   if (!outcome && !was_interrupted()) return std::unexpected(std::move(outcome.error()));
   if (!outcome || outcome->end == fabric::RunEnd::interrupted || was_interrupted()) {
@@ -584,9 +577,11 @@ Result<RunResult> finish_point(const BenchOptions& o, const kv::Module& module, 
   }
   if (open.trace != nullptr) LOCH_TRY(open.trace->close());
   LOCH_ASSIGN(nlohmann::ordered_json placed, gather_placement(o, place, open, plan.control_timeout));
+  run.is_fit_for_more = run.keeps_store && outcome->is_fit_for_more;
   RunResult result{.is_joint = outcome->is_joint, .point = {}};
   result.point = to_point(o, module, *open.fabric, std::move(*outcome), o.load.seed + run.repeat);
   result.point.background_workers = background_json(o, open.background_cores, result.point);
+  if (result.point.network && result.point.network->is_sick) run.is_fit_for_more = false;
   result.point.placement = std::move(placed);
   result.point.repeat = run.repeat;
   if (!run.note.empty()) result.point.notes.push_back(run.note);
@@ -617,13 +612,21 @@ Result<> judge_files(const BenchOptions& o, const kv::Module& module) {
   return {};
 }
 
-int deliver_point(const BenchOptions& o, const kv::Module& module, PointRun& run) {
-  Result<RunResult> result = finish_point(o, module, Place{}, run);
+Result<Place> place_of_this_process() {
+  Place place;
+  LOCH_ASSIGN(const cluster::LaunchEnv env, cluster::launch_env());
+  place = {env.rank, env.ranks, env.rank_here, env.ranks_here, env.job};
+  return place;
+}
+
+int deliver_point(const BenchOptions& o, const kv::Module& module, const Place& place, PointRun& run) {
+  Result<RunResult> result = finish_point(o, module, place, run);
   if (!result) return complain(result.error());
   if (result->point.run_end == "interrupted" || was_interrupted()) {
-    fmt::print(stderr, "loch bench: interrupted; nothing was written\n");
+    if (place.rank == 0) fmt::print(stderr, "loch bench: interrupted; nothing was written\n");
     return exit_interrupted;
   }
+  if (!result->is_joint) return 0;
   std::vector<measure::PointResult> points;
   points.push_back(std::move(result->point));
   return deliver(o, points);

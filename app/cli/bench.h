@@ -30,14 +30,18 @@ struct PointRun {
   workloads::RunPlan plan;
   std::unique_ptr<workloads::Deployed> deployed;  // null before set_up_point()
   std::string note;                               // a note for the result; empty: none
+  bool keeps_store = false;  // true: finish_point() leaves the store deployed, for a further load
+  // After finish_point(): whether the kept store is fit for a further load (RunOutcome::is_fit_for_more), and
+  // the network was not sick.
+  bool is_fit_for_more = false;
 };
 [[nodiscard]] Result<std::unique_ptr<PointRun>> open_point(const BenchOptions& options,
                                                            const kv::Module& module, std::uint32_t repeat,
                                                            const Place& place);
 // Deploys and preloads the store. If this is not called, finish_point() does so first.
 [[nodiscard]] Result<> set_up_point(PointRun& run);
-// Replaces the load of a run whose store is deployed and preloaded by the load of other options. These have
-// to equal the run's options in all flags that matter before the load.
+// Replaces the load of a run whose store is deployed and preloaded, or that is fit for a further load, by the
+// load of other options. These have to equal the run's options in all flags that matter before the load.
 [[nodiscard]] Result<> change_load(const BenchOptions& options, const kv::Module& module, const Place& place,
                                    PointRun& run);
 // Runs the load, and makes the result.
@@ -56,9 +60,13 @@ struct PointRun {
 // Checks the files that the flags name, as `loch bench --dry-run` does once the flags are accepted.
 [[nodiscard]] Result<> judge_files(const BenchOptions& options, const kv::Module& module);
 
-// Runs the load of a point whose store is deployed and preloaded, and writes the result as `loch bench` does.
-// Returns the exit status.
-[[nodiscard]] int deliver_point(const BenchOptions& options, const kv::Module& module, PointRun& run);
+// Runs the load of a point whose store is deployed and preloaded, and writes the result as `loch bench` does,
+// unless another process does it. Returns the exit status.
+[[nodiscard]] int deliver_point(const BenchOptions& options, const kv::Module& module, const Place& place,
+                                PointRun& run);
+
+// This process's place in the launch, without a control plane.
+[[nodiscard]] Result<Place> place_of_this_process();
 
 // The "config" object of a result: the flags' values, defaults included.
 [[nodiscard]] nlohmann::ordered_json config_json(const BenchOptions& options, std::uint64_t seed);

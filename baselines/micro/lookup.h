@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/cuckoo/hash_family.h"
+#include "common/kv/further_loads.h"
 #include "common/kv/protocol.h"
 
 namespace loch::micro {
@@ -63,7 +64,7 @@ struct ProbeStats {
 };
 [[nodiscard]] ProbeStats probes_of_all(const LookupTable& table);
 
-class LookupStore final : public kv::Store {
+class LookupStore final : public kv::Store, public kv::FurtherLoads {
  public:
   explicit LookupStore(LookupSettings settings) : settings_(std::move(settings)) {}
   [[nodiscard]] Result<> setup_node(fabric::Fabric& /*fabric*/, fabric::NodeId /*node*/) override {
@@ -78,6 +79,9 @@ class LookupStore final : public kv::Store {
   [[nodiscard]] std::unique_ptr<kv::Client> client(fabric::Worker& worker, std::uint32_t slot) override;
   [[nodiscard]] std::string transport() const override { return "local memory"; }
   [[nodiscard]] std::map<std::string, double> counters() const override;
+  [[nodiscard]] std::vector<std::string_view> levels() const override {
+    return {"probes_mean", "probes_median", "probes_max", "slots"};
+  }
 
  private:
   friend class LookupClient;

@@ -13,7 +13,8 @@ TableClient::TableClient(Tables& tables, fabric::Worker& worker, std::uint32_t l
     : settings_(tables.settings()),
       worker_(worker),
       caller_(tables.channel(), worker, lane),
-      counts_(*tables.local(worker.node()).clients[lane]) {}
+      counts_(*tables.local(worker.node()).clients[lane]),
+      before_(counts_) {}
 
 rpc::ServerId TableClient::server_of(kv::Key key) {
   cuckoo::KeyHash hash = settings_.family.hash({key.data, key.size});
@@ -126,11 +127,11 @@ kv::OpResult TableClient::result_of(Ask what, const rpc::WriteReply& reply) cons
 
 void TableClient::count() {
   const rpc::WriteCaller::Counts& c = caller_.counts();
-  counts_.retries = c.retries;
-  counts_.reconnects = c.reconnects;
-  counts_.unsent = c.unsent;
-  counts_.timeouts = c.timeouts;
-  counts_.late_frames = c.late_frames;
+  counts_.retries = before_.retries + c.retries;
+  counts_.reconnects = before_.reconnects + c.reconnects;
+  counts_.unsent = before_.unsent + c.unsent;
+  counts_.timeouts = before_.timeouts + c.timeouts;
+  counts_.late_frames = before_.late_frames + c.late_frames;
 }
 
 }  // namespace loch::coupled

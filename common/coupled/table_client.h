@@ -28,6 +28,7 @@ class TableClient {
   fabric::Worker& worker_;
   rpc::WriteCaller caller_;
   ClientCounts& counts_;
+  const ClientCounts before_;  // what clients of earlier loads counted in this lane
 };
 
 }  // namespace loch::coupled

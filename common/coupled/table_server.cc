@@ -371,10 +371,10 @@ coro::Task<void> serve(Tables* tables, fabric::Worker* worker, std::uint32_t ind
   co_await server.run(&handler);
   ServerCounts& counts = tables->local(worker->node()).rows[index]->counts;
   co_await alongside.join();
-  counts.repeated = server.counts().repeated;
-  counts.stale = server.counts().stale;
-  counts.unanswered = server.counts().unanswered;
-  counts.reconnects = server.counts().reconnects;
+  counts.repeated += server.counts().repeated;
+  counts.stale += server.counts().stale;
+  counts.unanswered += server.counts().unanswered;
+  counts.reconnects += server.counts().reconnects;
 }
 
 }  // namespace loch::coupled

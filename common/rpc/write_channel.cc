@@ -30,8 +30,16 @@ Result<> WriteChannel::setup_node(fabric::Fabric& fabric, fabric::NodeId node) {
     LOCH_ASSIGN(own.staged_requests,
                 fabric.register_region(node, staged_requests_.region(region("staged-requests"), false)));
   }
-  nodes_[node] = own;
+  nodes_[node] = std::move(own);
+  forget_requests(node);
   return {};
+}
+
+void WriteChannel::forget_requests(fabric::NodeId node) {
+  std::vector<std::unique_ptr<Duplicates>>& known = nodes_.at(node).known;
+  known.clear();
+  for (std::uint32_t i = 0; config_.parties.serves(node) && i < config_.parties.servers; ++i)
+    known.push_back(std::make_unique<Duplicates>(config_.parties.columns()));
 }
 
 Result<> WriteChannel::connect(fabric::Fabric& fabric) {
@@ -55,7 +63,10 @@ Result<WriteChannel::Peer> WriteChannel::look_up(fabric::NodeId node) const {
   return peer;
 }
 
-void WriteChannel::restart_node(fabric::NodeId node) { nodes_.at(node).is_restarted = true; }
+void WriteChannel::restart_node(fabric::NodeId node) {
+  nodes_.at(node).is_restarted = true;
+  forget_requests(node);
+}
 
 const WriteChannel::Node& WriteChannel::local(fabric::NodeId node) const {
   const auto found = nodes_.find(node);

@@ -26,12 +26,14 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "common/base/result.h"
 #include "common/base/units.h"
 #include "common/fabric/fabric.h"
+#include "common/rpc/duplicates.h"
 #include "common/rpc/frame.h"
 #include "common/rpc/slots.h"
 
@@ -104,6 +106,9 @@ class WriteChannel {
     // slots in which servers prepare replies that they WRITE: [server of the node][client window slot of the
     // cluster]
     fabric::Region* staged_replies = nullptr;
+    // What each server worker knows of its request slots, by server worker; kept from one run of the fabric
+    // to the next, so that a request of an earlier run that is still in its slot is not executed again.
+    std::vector<std::unique_ptr<Duplicates>> known;
     // whether the node was restarted, so that its clients had an earlier incarnation
     bool is_restarted = false;
   };
@@ -148,6 +153,7 @@ class WriteChannel {
 
  private:
   [[nodiscard]] Result<Peer> look_up(fabric::NodeId node) const;
+  void forget_requests(fabric::NodeId node);
   [[nodiscard]] std::string region(const char* what) const { return config_.name + "." + what; }
 
   ChannelConfig config_;

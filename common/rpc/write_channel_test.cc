@@ -59,7 +59,7 @@ struct Options {
   fabric::Transport transport = fabric::Transport::rc;
   Nanos retry_after = 200'000, give_up_after = 10'000'000'000, service = 0;
   ChannelFlaws flaws;
-  std::uint32_t calls = 300;
+  std::uint32_t calls = 300, runs = 1;
   bool has_old_replies = false;       // whether each reply slot holds a late reply to an earlier incarnation
   bool has_two_incarnations = false;  // whether each client ends in the middle of a request and restarts
 };
@@ -165,8 +165,8 @@ coro::Task<void> serve(const WriteChannel* channel, fabric::Worker* worker, std:
   Adder adder(*worker, options.service, options.has_two_incarnations);
   WriteServer server(*channel, *worker, index);
   co_await server.run(&adder);
-  out->repeated = server.counts().repeated;
-  out->executed = server.counts().executed;
+  out->repeated += server.counts().repeated;
+  out->executed += server.counts().executed;
 }
 
 Seen run(const Options& options) {
@@ -200,7 +200,8 @@ Seen run(const Options& options) {
     channel.restart_node(node);
   if (options.has_old_replies) leave_old_replies(channel, *workers.front(), config.first_number);
   std::vector<Seen> results(workers.size());
-  for (std::size_t w = 0; w < workers.size(); ++w) {
+  for (std::size_t i = 0; i < options.runs * workers.size(); ++i) {
+    const std::size_t w = i % workers.size();
     const auto index = static_cast<std::uint32_t>(w % (clients + servers));
     if (index < clients && options.has_two_incarnations)
       fabric->start(*workers[w], ask_in_two_incarnations(&channel, workers[w], &results[w]));
@@ -208,8 +209,8 @@ Seen run(const Options& options) {
       fabric->start(*workers[w], ask(&channel, workers[w], options.calls, &results[w]));
     else
       fabric->start(*workers[w], serve(&channel, workers[w], index - clients, options, &results[w]));
+    if (w + 1 == workers.size()) EXPECT_EQ(fabric->run().value(), fabric::RunEnd::finished);
   }
-  EXPECT_EQ(fabric->run().value(), fabric::RunEnd::finished);
   Seen all;
   for (Seen& one : results) {
     all.answered += one.answered;
@@ -315,6 +316,16 @@ TEST_P(OnFabric, ARequestWhoseConnectionFailsIsSentAgain) {
   EXPECT_EQ(all.executed, all_calls);
   EXPECT_EQ(all.wrong + all.timed_out, 0u);
   EXPECT_GT(all.retries, 10u);
+}
+
+// Every slot still holds the last request of the run before. The adders begin at 0 again, as the clients do.
+TEST(WriteChannel, ARequestOfAnEarlierRunIsNotExecutedAgain) {
+  for (const fabric::Transport transport : {fabric::Transport::rc, fabric::Transport::uc}) {
+    const Seen all = run({.fabric = "shm", .transport = transport, .retry_after = 10'000'000'000, .runs = 3});
+    EXPECT_EQ(all.answered, 3 * all_calls);
+    EXPECT_EQ(all.executed, 3 * all_calls);
+    EXPECT_EQ(all.wrong + all.timed_out + all.unsent + all.retries + all.repeated, 0u);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, OnFabric, testing::Values("sim", "shm"),

@@ -13,7 +13,7 @@ WriteServer::WriteServer(const WriteChannel& channel, fabric::Worker& worker, st
       index_(index),
       arrival_(channel.arrival(worker)),
       row_(config_.parties.row(worker.node(), index)),
-      known_(config_.parties.columns()),
+      known_(*node_.known.at(index)),
       accepted_(config_.parties.columns()),
       peers_(channel.peers()),
       is_repairing_(config_.parties.nodes) {

@@ -87,7 +87,7 @@ class WriteServer {
   Arrival arrival_;
   std::uint32_t row_;  // this server worker's row of every client's reply slots
   std::vector<Lane> lanes_;
-  Duplicates known_;
+  Duplicates& known_;
   // For each column: the trailer (last word) with which the request was found complete.
   std::vector<std::uint64_t> accepted_;
   std::vector<WriteChannel::Peer> peers_;

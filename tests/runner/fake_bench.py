@@ -6,7 +6,8 @@ Environment variables: FAKE_SLEEP, seconds that a point takes; FAKE_FAIL "value-
 operations that give up; FAKE_CAVEAT "value-size=4096", points whose rates are marked as doubtful; FAKE_DEPARTURE
 "value-size=4096", points that ran over RC; FAKE_NOISE "value-size=4096", points whose repeats differ by up to 30 %;
 FAKE_SPIKE "value-size=4096,seed=5", points that are 100 times slower; FAKE_COUNT, a file that gets a line for each point run;
-FAKE_TOGETHER "yes", a program that has `points`; FAKE_DIE "get=0.5", points at which the process that runs several is killed.
+FAKE_TOGETHER "yes", a program that has `points`; FAKE_DIE "get=0.5", points at which the process that runs several is killed;
+FAKE_ENDS "yes", a program whose `points` ends after a point that fails, as launched processes do.
 """
 
 import json
@@ -116,7 +117,9 @@ def result(given):
 
 def points(path, is_dry):
     """Runs points as `loch-bench points` does: each point of the list in a child process; prints a line of JSON when it
-    begins and when it ends."""
+    begins and when it ends. Of several ranks, the first alone runs them."""
+    if os.environ.get("OMPI_COMM_WORLD_RANK", "0") != "0":
+        return 0
     with open(path, encoding="utf-8") as stream:
         listed = json.load(stream)
     for number, entry in enumerate(listed):
@@ -138,12 +141,15 @@ def points(path, is_dry):
         print(json.dumps({"point": number, "pid": child}), flush=True)
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         print(json.dumps({"point": number, "status": status}), flush=True)
+        if status and os.environ.get("FAKE_ENDS"):
+            break
     return 0
 
 
 def main(argv):
     if argv[:1] == ["list"]:
-        names = {"protocols": ["nessie", "nessie-sd"], "fabrics": ["sim", "shm"]}[argv[1]]
+        fabrics = ["sim", "shm", *(["verbs", "ofi"] if os.environ.get("FAKE_TOGETHER") else [])]
+        names = {"protocols": ["nessie", "nessie-sd"], "fabrics": fabrics}[argv[1]]
         print(json.dumps([{"name": name} for name in names]))
         return 0
     if argv[:2] == ["describe", "--hardware"]:

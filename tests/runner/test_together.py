@@ -72,7 +72,65 @@ class Together(Folder):
         for each in stored.values():
             self.assertIsInstance(each["runner"]["others_cpu_share"], float)
 
-    def test_points_over_several_processes_share_none(self):
+    def on(self, fabric, cluster="{nodes: 2}", more=""):
+        """Writes the experiment for a fabric of real time."""
+        measured = SHARES.replace("fabric: sim", f"fabric: {fabric}").replace("hardware: connectx3-10gbe\n", "")
+        measured = measured.replace("{nodes: 15}", cluster).replace(
+            "distribution: uniform", f"distribution: uniform{more}"
+        )
+        (self.folder / "small.yaml").write_text(measured, encoding="utf-8")
+
+    def test_points_on_verbs_and_ofi_follow_each_other_in_a_process(self):
+        for fabric in ("verbs", "ofi"):
+            with self.subTest(fabric):
+                self.on(fabric)
+                done = self.run_it(fabric, FAKE_TOGETHER="yes")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual(len(self.stored(fabric)), 12)
+                self.assertEqual(sorted(map(len, self.processes().values())), [6, 6])
+                self.count.unlink()
+
+    def test_points_that_change_the_set_of_keys_share_no_store(self):
+        for share in ("delete", "insert_if_absent"):
+            with self.subTest(share):
+                self.on("verbs", more=f", {share}: 0.0001")
+                (self.folder / "small.yaml").write_text(
+                    (self.folder / "small.yaml").read_text().replace("0.95, 1]", "0.95]"), encoding="utf-8"
+                )
+                done = self.run_it(share, FAKE_TOGETHER="yes")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual((len(self.stored(share)), set(self.processes())), (10, {"alone"}))
+                self.count.unlink()
+
+    def test_launched_processes_run_several_points(self):
+        self.on("ofi", "{nodes: 2, processes: true}")
+        self.assertEqual(self.run_it("alone").returncode, 0)
+        self.count.unlink()
+        done = self.run_it("out", FAKE_TOGETHER="yes")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(sorted(map(len, self.processes().values())), [6, 6])
+        stored = self.stored("out")
+        for each in (*stored.values(), *self.stored("alone").values()):
+            self.assertEqual(each["runner"]["argv"][0], "mpirun")
+            del each["runner"]["others_cpu_share"]
+        alone = self.stored("alone")
+        for each in alone.values():
+            del each["runner"]["others_cpu_share"]
+        self.assertEqual(stored, alone)
+
+    def test_points_left_by_a_launch_that_ended_after_a_failure_share_another_one(self):
+        self.on("ofi", "{nodes: 2, processes: true}")
+        done = self.run_it("out", FAKE_TOGETHER="yes", FAKE_ENDS="yes", FAKE_FAIL="get=0.2")
+        self.assertEqual(done.returncode, 1)
+        failed = [each["failure"] for each in self.stored("out").values() if "failure" in each]
+        self.assertEqual([each["reason"] for each in failed], ["exit status 1", "exit status 1"])
+        by = self.processes()
+        self.assertEqual(sum(map(len, by.values())), 12)
+        self.assertLessEqual(len(by.pop("alone", [])), 2, "a point that is the only one left")
+        for lines in by.values():
+            self.assertFalse(any("--get 0.2 " in line for line in lines[:-1]), lines)
+
+    def test_points_over_several_processes_on_shm_share_none(self):
         measured = SHARES.replace("fabric: sim", "fabric: shm").replace("hardware: connectx3-10gbe\n", "")
         measured = measured.replace("cluster: {nodes: 15}", "cluster: {nodes: 2, processes: true}")
         (self.folder / "small.yaml").write_text(measured, encoding="utf-8")

@@ -3,10 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <cstring>
 #include <unordered_map>
 
 #include "common/fabric/memory.h"
+#include "common/kv/further_loads.h"
 #include "common/kv/value.h"
 
 namespace loch::support {
@@ -132,7 +134,7 @@ class SlotClient final : public kv::Client {
   std::vector<std::byte> value_;
 };
 
-class SlotStore final : public kv::Store {
+class SlotStore final : public kv::Store, public kv::FurtherLoads {
  public:
   explicit SlotStore(Shared shared) : shared_(std::move(shared)) {}
 
@@ -174,14 +176,18 @@ class SlotStore final : public kv::Store {
   }
   coro::Task<void> serve(Worker&, std::uint32_t) override { co_return; }
   std::unique_ptr<kv::Client> client(Worker& worker, std::uint32_t slot) override {
+    clients_.fetch_add(1);
     return std::make_unique<SlotClient>(worker, shared_, slot);
   }
   std::map<std::string, double> counters() const override {
-    return {{"slots", static_cast<double>(shared_.config.max_keys)}};
+    return {{"slots", static_cast<double>(shared_.config.max_keys)},
+            {"clients_made", static_cast<double>(clients_)}};
   }
+  std::vector<std::string_view> levels() const override { return {"slots"}; }
 
  private:
   Shared shared_;
+  std::atomic<std::uint32_t> clients_ = 1;  // by threads of all workers; 1: as if a preload had counted it
 };
 
 class SlotModule final : public kv::Module {

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/load_counts.h"
 #include "common/base/rng.h"
 #include "common/fabric/ofi/ofi.h"
 #include "common/fabric/ofi/peers.h"
@@ -133,6 +134,7 @@ class OfiFabric final : public Fabric {
  private:
   [[nodiscard]] realtime::Stage stage_of(NodeId node) const { return {is_local(node), is_exchanged_}; }
   [[nodiscard]] static OfiWorker& worker_at(Worker* worker) { return static_cast<OfiWorker&>(*worker); }
+  [[nodiscard]] LoadCounts::Counters counted(NodeId node) const;
   [[nodiscard]] Result<NodeRecord> record_of(NodeId node);
   [[nodiscard]] Result<std::vector<NodeRecord>> all_records(Nanos within);
   [[nodiscard]] Result<> put_peer(NodeRecord record);
@@ -149,6 +151,8 @@ class OfiFabric final : public Fabric {
   bool is_exchanged_ = false;
   Nanos clock_error_ = 0;
   std::uint64_t runs_ = 0;
+  // by node: of its workers
+  std::vector<LoadCounts> node_counts_ = std::vector<LoadCounts>(config_.nodes);
   std::vector<std::uint32_t> late_;  // nodes whose clients had not ended when the run was given up
 };
 
@@ -371,6 +375,8 @@ void OfiFabric::await_clients() {
 Result<RunEnd> OfiFabric::run() {
   if (!is_exchanged_) return fail(ErrorCode::invalid_argument, "run: before the exchange");
   ++runs_;
+  for (std::uint32_t node = 0; node < config_.nodes; ++node)
+    node_counts_[node].begin_load(counted(static_cast<NodeId>(node)));
   // Providers that move data by the CPU compete with the workers for cores, some also because they have
   // threads of their own.
   const bool shares_cores = shared_.capabilities.target_cpu || provider_->name() == "sockets" ||
@@ -384,6 +390,19 @@ Result<RunEnd> OfiFabric::run() {
   return fail(ErrorCode::timed_out, realtime::late_text("ofi", late_, lost, config_.control == nullptr));
 }
 
+// What the workers of a node have counted in all runs; nothing for a node of another process.
+LoadCounts::Counters OfiFabric::counted(NodeId node) const {
+  LoadCounts::Counters all;
+  for (Worker* worker : pool_.workers(node)) {
+    const WorkerCounters& counts = worker_at(worker).counters();
+    const std::pair<const char*, const std::atomic<std::uint64_t>&> rows[] = {
+        {"ofi.posted", counts.posted}, {"ofi.again", counts.again},     {"ofi.errors", counts.errors},
+        {"ofi.waits", counts.waits},   {"ofi.dropped", counts.dropped}, {"ofi.assists", counts.assists}};
+    for (const auto& [name, count] : rows) all[name] += static_cast<double>(count.load());
+  }
+  return all;
+}
+
 FabricReport OfiFabric::report() const {
   FabricReport report;
   report.nodes.resize(config_.nodes);
@@ -391,13 +410,9 @@ FabricReport OfiFabric::report() const {
     NodeReport& of = report.nodes[node];
     if (is_local(static_cast<NodeId>(node))) of = pool_.report(static_cast<NodeId>(node), "ofi");
     of.is_lost = shared_.is_lost(static_cast<NodeId>(node));
-    for (Worker* worker : pool_.workers(static_cast<NodeId>(node))) {
-      const WorkerCounters& counts = worker_at(worker).counters();
-      const std::pair<const char*, const std::atomic<std::uint64_t>&> rows[] = {
-          {"ofi.posted", counts.posted}, {"ofi.again", counts.again},     {"ofi.errors", counts.errors},
-          {"ofi.waits", counts.waits},   {"ofi.dropped", counts.dropped}, {"ofi.assists", counts.assists}};
-      for (const auto& [name, count] : rows) of.counters[name] += static_cast<double>(count.load());
-    }
+    LoadCounts::Counters counts = counted(static_cast<NodeId>(node));
+    node_counts_[node].take_off_earlier(counts);
+    of.counters.merge(counts);
   }
   report.counters["ofi.crowded"] = shared_.is_crowded.load() ? 1 : 0;
   return report;

@@ -47,7 +47,8 @@ struct WorkerPool::Member {
   std::atomic<Nanos> run_started = 0;
   // what cpu() and wall() returned (CPU time and wall-clock time in ns) when reset_counters was last called
   std::atomic<Nanos> cpu_reset = 0, wall_reset = 0;
-  clockid_t cpu_clock = 0;  // CPU clock of the thread; valid while is_running
+  clockid_t cpu_clock = 0;                             // CPU clock of the thread; valid while is_running
+  std::uint64_t yields_before = 0, sleeps_before = 0;  // those of earlier runs
 
   [[nodiscard]] Nanos cpu() const { return cpu_ended + (is_running ? read_clock(cpu_clock) : 0); }
   [[nodiscard]] Nanos wall() const {
@@ -178,8 +179,10 @@ RunEnd WorkerPool::run(bool shares_cores, const std::function<void()>& await_cli
   shared_->stopping.store(shared_->interrupted.load());
   shared_->is_crowded.store(shares_cores);
   std::uint32_t clients = 0;
-  each([&](const Member& member) {
+  each([&](Member& member) {
     if (member.main != nullptr && member.worker->spec().role == Role::client) ++clients;
+    member.yields_before = member.worker->yields.load();
+    member.sleeps_before = member.worker->sleeps.load();
   });
   clients_left_ = clients;
   pinned_ = 0;
@@ -256,8 +259,8 @@ NodeReport WorkerPool::report(NodeId node, const std::string& prefix) const {
       share->cpu += cpu;
       share->wall += wall;
     }
-    yields += static_cast<double>(local->worker->yields.load());
-    sleeps += static_cast<double>(local->worker->sleeps.load());
+    yields += static_cast<double>(local->worker->yields.load() - local->yields_before);
+    sleeps += static_cast<double>(local->worker->sleeps.load() - local->sleeps_before);
   }
   report.cpu_busy = all.busy();
   report.client_busy = client.busy();

@@ -370,6 +370,13 @@ void Connector::look_at_port(std::size_t rail) {
   }
 }
 
+void Connector::begin_run(std::uint64_t run) {
+  run_ = run;
+  if (run == 1) return;
+  const std::scoped_lock lock(mutex_);
+  for (auto& of_rail : symptoms_) of_rail.clear();
+}
+
 void Connector::add_symptoms(std::size_t rail, PortHealth& health) const {
   const std::scoped_lock lock(mutex_);
   for (const auto& [event, count] : symptoms_[rail]) health.changes[std::string(event)] = {count, false};

@@ -72,7 +72,8 @@ class Connector {
   void deliver(std::uint32_t from, std::string_view message);
   // Cuts the receiving ends of a dead node's queue pairs, in this process and in every live one.
   [[nodiscard]] Result<> fence(NodeId dead, Nanos within);
-  void begin_run(std::uint64_t run) { run_ = run; }
+  // Events before the first run count as the first run's.
+  void begin_run(std::uint64_t run);
   void clients_ended(std::uint64_t run);
   // Returns the ranks of the other live processes whose clients have not ended the given run.
   [[nodiscard]] std::vector<std::uint32_t> still_running(std::uint64_t run) const;

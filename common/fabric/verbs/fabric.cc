@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "common/base/check.h"
+#include "common/base/load_counts.h"
 #include "common/fabric/processes/clock.h"
 #include "common/fabric/realtime/laggards.h"
 #include "common/fabric/realtime/last_resort.h"
@@ -136,6 +137,7 @@ class VerbsFabric final : public Fabric {
     }
     return {};
   }
+  [[nodiscard]] LoadCounts::Counters counted(NodeId node) const;
   [[nodiscard]] NodeRecord record_of(NodeId node) const;
   [[nodiscard]] Result<> learn_peers(Nanos within);
   void learn_limits();
@@ -165,6 +167,9 @@ class VerbsFabric final : public Fabric {
   bool is_exchanged_ = false;
   Nanos clock_error_ = 0;
   std::uint64_t runs_ = 0;
+  LoadCounts counts_;  // of the connector
+  // by node: of its workers
+  std::vector<LoadCounts> node_counts_ = std::vector<LoadCounts>(config_.nodes);
   std::vector<std::uint32_t> late_;        // nodes whose clients had not ended when the run was given up
   std::vector<std::uint32_t> numa_nodes_;  // by node: the NUMA node of its regions' memory
   double huge_bytes_ = 0, plain_bytes_ = 0, bound_bytes_ = 0;
@@ -450,6 +455,9 @@ Result<RunEnd> VerbsFabric::run() {
   if (!is_exchanged_) return fail(ErrorCode::invalid_argument, "run: before the exchange");
   if (shared_.has_failed.load()) return fail(ErrorCode::unavailable, shared_.failure_text());
   connector_->begin_run(++runs_);
+  counts_.begin_load(connector_->counters());
+  for (std::uint32_t node = 0; node < config_.nodes; ++node)
+    node_counts_[node].begin_load(counted(static_cast<NodeId>(node)));
   const bool shares_cores =
       config_.shares_cores.value_or(shared_.has_software() || pool_.started() > realtime::usable_cores());
   counters_before_ = read_counters();
@@ -489,31 +497,42 @@ void VerbsFabric::add_health(std::map<std::string, double>& counters) const {
   }
 }
 
+// What the workers of a node of this process have counted in all runs.
+LoadCounts::Counters VerbsFabric::counted(NodeId node) const {
+  LoadCounts::Counters all;
+  for (Worker* worker : pool_.workers(node)) {
+    const WorkerCounters& counts = worker_at(worker).counters();
+    all["verbs.doorbells"] += static_cast<double>(counts.doorbells.load());
+    for (std::uint32_t rail = 0; rail < rails_.size(); ++rail) {
+      const auto posted = static_cast<double>(counts.posted[rail].load());
+      all["verbs.posted"] += posted;
+      if (rails_.size() > 1) all[fmt::format("rail{}.verbs.posted", rail)] += posted;
+    }
+    all["verbs.built"] += static_cast<double>(counts.built.load());
+    all["verbs.parked"] += static_cast<double>(counts.parked.load());
+    all["verbs.errors"] += static_cast<double>(counts.errors.load());
+    all["verbs.unknown_source"] += static_cast<double>(counts.unknown_source.load());
+  }
+  return all;
+}
+
 FabricReport VerbsFabric::report() const {
   FabricReport report;
   report.nodes.resize(config_.nodes);
   bool has_told = false;  // the health of the process's ports is reported with its first node alone
   for (std::uint32_t node = 0; node < config_.nodes; ++node) {
+    const auto id = static_cast<NodeId>(node);
     NodeReport& of = report.nodes[node];
-    of.is_lost = shared_.is_lost(static_cast<NodeId>(node));
-    if (!is_local(static_cast<NodeId>(node))) continue;
-    of = pool_.report(static_cast<NodeId>(node), "verbs");
+    of.is_lost = shared_.is_lost(id);
+    if (!is_local(id)) continue;
+    of = pool_.report(id, "verbs");
     if (!std::exchange(has_told, true)) add_health(of.counters);
-    for (Worker* worker : pool_.workers(static_cast<NodeId>(node))) {
-      const WorkerCounters& counts = worker_at(worker).counters();
-      of.counters["verbs.doorbells"] += static_cast<double>(counts.doorbells.load());
-      for (std::uint32_t rail = 0; rail < rails_.size(); ++rail) {
-        const auto posted = static_cast<double>(counts.posted[rail].load());
-        of.counters["verbs.posted"] += posted;
-        if (rails_.size() > 1) of.counters[fmt::format("rail{}.verbs.posted", rail)] += posted;
-      }
-      of.counters["verbs.built"] += static_cast<double>(counts.built.load());
-      of.counters["verbs.parked"] += static_cast<double>(counts.parked.load());
-      of.counters["verbs.errors"] += static_cast<double>(counts.errors.load());
-      of.counters["verbs.unknown_source"] += static_cast<double>(counts.unknown_source.load());
-    }
+    LoadCounts::Counters counts = counted(id);
+    node_counts_[node].take_off_earlier(counts);
+    of.counters.merge(counts);
   }
   report.counters = connector_->counters();
+  counts_.take_off_earlier(report.counters);
   report.counters["verbs.huge_page_bytes"] = huge_bytes_;
   report.counters["verbs.plain_bytes"] = plain_bytes_;
   report.counters["verbs.bound_bytes"] = bound_bytes_;

@@ -20,7 +20,7 @@ from .child import die_with_parent, kill_group
 from .engine import Ending, Engine, order
 from .errors import BadInput
 from .grid import Point
-from .launch import LAUNCHERS, Launch, of_this_machine
+from .launch import LAUNCHERS, Launch, end_launcher, of_this_machine
 from .model import Experiment
 from .points import Store, point_hash, stamp
 from .result import Failure, Result, of_program
@@ -28,7 +28,6 @@ from .stored_json import read_json
 
 SIMULATED_TIMEOUT_S = 1800.0
 MEASURED_SLACK_S = 180.0
-MPIRUN_GRACE_S = 5.0
 # Seconds to wait for a launcher after the result is complete: mpirun waits forever after the loss of a host.
 RESULT_GRACE_S = 5.0
 TAIL_BYTES = 2000
@@ -74,7 +73,7 @@ class Executor:
         self.host = provenance.host()
         self._running: list[_Running] = []
         # processes that run several points, each with the function to which the points are passed that it did not run
-        self._together: list[tuple[together.Together, Callable[[list[Point]], None]]] = []
+        self._together: list[tuple[together.Together, Callable[[list[Point], bool], None]]] = []
 
     @property
     def running(self) -> int:
@@ -88,26 +87,37 @@ class Executor:
             process.is_measured for process, _ in self._together
         )
 
-    def is_launched(self, point: Point) -> bool:
-        """Whether a point is started by a launcher, as one process a node."""
-        return self.launch is not None and self.launch.is_for(point)
+    def launch_of(self, point: Point) -> Launch | None:
+        """What starts the processes of a point, one for each node; None for a point in one process."""
+        for launched in (self.launch, of_this_machine(point)):
+            if launched is not None and launched.is_for(point):
+                return launched
+        return None
 
     def start(self, point: Point, ended: Callable[[Outcome], None]) -> None:
         """Starts a point. If it cannot be started, `ended` is called at once with the failure."""
         self._start(point, ended)
 
-    def start_together(self, points: list[Point], leave: Callable[[list[Point]], None]) -> None:
-        """Starts points that begin with the same preloaded cluster, in one process. `leave` is called with those that
-        have to run by themselves after all."""
+    def start_together(self, points: list[Point], leave: Callable[[list[Point], bool], None]) -> None:
+        """Starts points that begin with the same preloaded cluster, in one process or in one set of launched processes.
+        `leave` is called with those that this process did not run, and whether these may share another one; else each
+        has to run by itself."""
+        environment = {"LOCH_HOME": str(SOURCE), **os.environ}
         members = []
         for point in points:
             name = point_hash(point)
             result, output = self._temporary(name)
-            members.append(together.Member(point, name, self.command(point), result, output))
+            arguments = options.arguments(point.params)
+            members.append(together.Member(point, name, self._launched(point, environment), arguments, result, output))
         try:
-            process = together.Together(members, {"LOCH_HOME": str(SOURCE), **os.environ}, time.monotonic())
+            process = together.Together(
+                members,
+                lambda arguments: self._started(points[0], [self.store.binary, *arguments], environment),
+                environment,
+                time.monotonic(),
+            )
         except OSError:
-            leave(points)
+            leave(points, False)
             return
         self._together.append((process, leave))
 
@@ -129,7 +139,7 @@ class Executor:
                 ended(self._keep_member(one))
             if process.is_over:
                 self._together.remove((process, leave))
-                leave([each.point for each in process.left.values()])
+                leave([each.point for each in process.left.values()], process.has_made_way and process.is_kept)
 
     def stop(self) -> None:
         """Kills the process groups that still run, and removes their unfinished files."""
@@ -154,10 +164,12 @@ class Executor:
         return own.with_name(f"{own.name}.result.tmp"), own.with_name(f"{own.name}.output.tmp")
 
     def _launched(self, point: Point, environment: dict[str, str]) -> list[str]:
-        for launched in (self.launch, of_this_machine(point)):
-            if launched is not None and launched.is_for(point):
-                return launched.command(point, self.command(point), environment)
-        return self.command(point)
+        return self._started(point, self.command(point), environment)
+
+    def _started(self, point: Point, command: list[str], environment: dict[str, str]) -> list[str]:
+        """The command line that runs `command` in as many processes as the point has."""
+        launched = self.launch_of(point)
+        return command if launched is None else launched.command(point, command, environment)
 
     def _timeout(self, point: Point) -> float:
         if self.experiment.measure.timeout_s is not None:
@@ -347,12 +359,7 @@ def _outlives_result(each: _Running, now: float) -> bool:
 
 
 def _end(each: _Running) -> None:
-    """Ends a point. mpirun and srun are sent SIGTERM first, because only they can end their ranks in other process
-    groups."""
     if each.argv[0] in LAUNCHERS:
-        each.process.send_signal(signal.SIGTERM)
-        until = time.monotonic() + MPIRUN_GRACE_S
-        while time.monotonic() < until and each.process.poll() is None:
-            time.sleep(0.02)
+        end_launcher(each.process)
     if each.process.returncode is None:
         kill_group(each.process.pid)

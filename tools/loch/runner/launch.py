@@ -6,6 +6,9 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
+import subprocess
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -17,6 +20,7 @@ from .errors import BadInput
 from .grid import Point
 from .model import Experiment
 
+TERM_GRACE_S = 5.0  # seconds for a launcher to end its ranks after SIGTERM
 # First words of command lines that start several processes.
 LAUNCHERS = ("mpirun", "srun", ssh_launch.__file__)
 _SLOTS = re.compile(r"(slots|max[_-]slots)\s*=\s*(\d{1,4})")
@@ -182,6 +186,15 @@ def read_hosts(path: str) -> tuple[Host, ...]:
     if not slots:
         raise BadInput(f"--hostfile {path}: names no host")
     return tuple(Host(name, count) for name, count in slots.items())
+
+
+def end_launcher(process: subprocess.Popen) -> None:
+    """Sends SIGTERM to mpirun or srun, because only they can end their ranks in other process groups, and waits a
+    little."""
+    process.send_signal(signal.SIGTERM)
+    until = time.monotonic() + TERM_GRACE_S
+    while time.monotonic() < until and process.poll() is None:
+        time.sleep(0.02)
 
 
 def used_hosts(launched: Launch, point: Point) -> list[Host]:

@@ -63,7 +63,7 @@ class Pool:
         self._heard[id(executor)] = (executor, ended)
         for queue, kind in ((self._simulated, False), (self._measured, True)):
             mine = [
-                _Waiting(executor, point, ended, None if executor.is_launched(point) else together.key(point))
+                _Waiting(executor, point, ended, together.key(point, executor.launch_of(point)))
                 for point in points
                 if point.is_measured == kind
             ]
@@ -135,7 +135,7 @@ class Pool:
             first.executor.start(first.point, first.ended)
             return
         points = [first.point, *(each.point for each in mates)]
-        first.executor.start_together(points, lambda left: self._return(first, left, queue))
+        first.executor.start_together(points, lambda left, again: self._return(first, left, again, queue))
 
     def _take_mates(self, first: _Waiting, queue: deque[_Waiting]) -> list[_Waiting]:
         """Takes points that can run together with `first` out of its queue; fewer simulated ones towards the queue's end, so
@@ -148,10 +148,11 @@ class Pool:
             queue.remove(each)
         return alike
 
-    def _return(self, first: _Waiting, left: list[Point], queue: deque[_Waiting]) -> None:
+    def _return(self, first: _Waiting, left: list[Point], again: bool, queue: deque[_Waiting]) -> None:
         """Puts points that the process shared with `first` did not run back to the front of their queue, to run by
-        themselves."""
-        queue.extendleft(reversed([_Waiting(first.executor, point, first.ended) for point in left]))
+        themselves; with `again`, in another process that they share."""
+        key = first.key if again else None
+        queue.extendleft(reversed([_Waiting(first.executor, point, first.ended, key) for point in left]))
 
     def _start_chore(self, call: Callable[[], None], ended: Callable[[bool], None]) -> None:
         process = multiprocessing.get_context("fork").Process(target=_in_child, args=(call,))

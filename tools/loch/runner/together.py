@@ -1,5 +1,6 @@
-"""Points that begin with the same preloaded cluster: one process of loch-bench sets it up, and runs each point in a copy of
-itself (`loch-bench points`): simulated points, and points on shm in one process."""
+"""Points that begin with the same preloaded cluster, which one process of loch-bench sets up (`loch-bench points`). Simulated
+points and points on shm run each in a copy of that process; points on verbs and ofi run in it one after the other, on the
+store as the point before has left it."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from typing import Any, Callable
 from . import options
 from .child import die_with_parent, kill_group
 from .grid import Point
+from .launch import LAUNCHERS, Launch, end_launcher
 from .provenance import OthersMeter
 
 # Most points that one process runs: if it ends early, few have to be run again, and near the end of a run several
@@ -21,24 +23,38 @@ from .provenance import OthersMeter
 MOST = 12
 
 
-def key(point: Point) -> str | None:
+def key(point: Point, launched: Launch | None) -> str | None:
     """A key equal for points that differ only in options of the load (options.OF_LOAD), which the preloaded cluster
-    does not depend on; None for a point that runs by itself."""
-    is_in_memory = point.params.get("fabric") in ("sim", "shm") and point.power is None
-    if not is_in_memory or point.params.get("processes") or not options.runs_together():
+    does not depend on; None for a point that runs by itself. `launched`: what starts the point's processes, if they
+    are several."""
+    if point.power is not None or not options.runs_together():
+        return None
+    if point.params.get("fabric") in ("sim", "shm"):
+        if launched is not None:
+            return None
+    # ssh_launch.py brings back the result of one run.
+    elif not _keeps_keys(point) or (launched is not None and launched.launcher == "ssh"):
         return None
     return json.dumps(
         {name: each for name, each in point.params.items() if name not in options.OF_LOAD}, sort_keys=True
     )
 
 
+def _keeps_keys(point: Point) -> bool:
+    """Whether a point leaves the set of keys as it was, so that another one may follow on the same store. What a
+    workload file says, loch-bench looks at."""
+    return not any(point.params.get(name) for name in ("delete", "insert_if_absent"))
+
+
 @dataclass
 class Member:
-    """One of the points that share a process; `argv` is the command of loch bench that would run it by itself."""
+    """One of the points that share a process; `argv` is the command that would run it by itself, and `arguments` those
+    of loch bench."""
 
     point: Point
     name: str
     argv: list[str]
+    arguments: list[str]
     result: Path
     output: Path
 
@@ -56,12 +72,18 @@ class Ended:
 
 class Together:
     """Runs the members (points that share a process) one after the other. look() tells which have ended. Once
-    `is_over`, `left` has the members that never began or ended with the process; each has to run by itself."""
+    `is_over`, `left` has the members that never began or ended with the process; they have to run without it."""
 
-    def __init__(self, members: list[Member], environment: dict[str, str], now: float) -> None:
-        """Starts the process; OSError if it cannot be started."""
+    def __init__(
+        self, members: list[Member], command: Callable[[list[str]], list[str]], environment: dict[str, str], now: float
+    ) -> None:
+        """Starts the process; OSError if it cannot be started. `command` is given the arguments of loch-bench, and
+        returns the command line, that of a launcher for several processes."""
         self.left = dict(enumerate(members))
         self.is_over = False
+        self.has_made_way = False  # whether a member has ended by itself, so that those left may share a process again
+        # whether the members run one after the other on one store, as long as it is fit for the next
+        self.is_kept = members[0].point.params.get("fabric") not in ("sim", "shm")
         self.is_measured = any(each.point.is_measured for each in members)
         self._meter = OthersMeter(now)  # of the member that began last
         first = members[0]
@@ -70,13 +92,14 @@ class Together:
         self._read = 0
         self._since, self._began = now, 0  # time at which the last member ended; number of the member that began last
         entries = [
-            {"arguments": [*each.argv[2:], "--json", str(each.result)], "output": str(each.output)} for each in members
+            {"arguments": [*each.arguments, "--json", str(each.result)], "output": str(each.output)} for each in members
         ]
         self._list.write_text(json.dumps(entries), encoding="utf-8")
+        self._command = command(["points", str(self._list)])
         try:
             with open(self._said, "wb") as stream:
                 self._process = subprocess.Popen(
-                    [first.argv[0], "points", str(self._list)],
+                    self._command,
                     stdin=subprocess.DEVNULL,
                     stdout=stream,
                     stderr=stream,
@@ -135,12 +158,15 @@ class Together:
 
     def _end(self, said: dict[str, Any], now: float) -> Ended:
         member = self.left.pop(int(said["point"]))
+        self.has_made_way = True
         status = int(said["status"]) if "status" in said else -int(said["signal"])
         elapsed, self._since = now - self._since, now
         others = self._meter.share(now, float(said.get("cpu_s", 0))) if self.is_measured else None
         return Ended(member, elapsed, status, others=others)
 
     def _kill(self) -> None:
+        if self._command[0] in LAUNCHERS:
+            end_launcher(self._process)
         kill_group(self._process.pid)
         self._process.wait()
 
