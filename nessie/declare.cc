@@ -76,25 +76,22 @@ coro::Task<bool> lay_out_share(Lane* lane, std::uint32_t share, Survey* survey,
   co_return false;
 }
 
-// Empties every word that names lost memory, by reading its slot once: read_index() empties a slot with such
-// a word.
-coro::Task<bool> bury_all(Access access, std::map<std::string, std::uint64_t>* counts) {
+// Empties every word that names lost memory, and has the owners look at the entries that leaked.
+coro::Task<bool> bury_all(RepairLanes* lanes, std::map<std::string, std::uint64_t>* counts) {
+  Lane& lane = lanes->first();
   bool is_whole = true;
-  const std::uint64_t before = access.own().counters.lost_words_buried;
-  for (std::uint32_t node = 0; node < access.settings().config.nodes; ++node) {
+  const std::uint64_t before = lane.own.counters.lost_words_buried;
+  for (std::uint32_t node = 0; node < lane.settings.config.nodes; ++node) {
     std::vector<Finding> found;
-    const bool is_read = co_await scan_index(&access.lane, node, &found);
-    is_whole = is_whole && is_read;
-    for (const Finding& each : found) {
-      if (!names_lost_memory(access.lane, each.word)) continue;
-      const WordRead read = co_await read_index(access, each.place);
-      is_whole = is_whole && read.ok;
-    }
+    const bool is_read = co_await scan_index(&lane, node, &found);
+    std::erase_if(found, [&](const Finding& each) { return !names_lost_memory(lane, each.word); });
+    const bool are_emptied = co_await empty_lost(lanes, &found);
+    is_whole = is_whole && is_read && are_emptied;
   }
-  (*counts)["words_emptied"] += access.own().counters.lost_words_buried - before;
+  (*counts)["words_emptied"] += lane.own.counters.lost_words_buried - before;
   // Entries that were named only by words of the lost nodes' shares of the index are reported to their
   // owners, who check and free them.
-  const LeakScan leaks = co_await stamp_leaks(access);
+  const LeakScan leaks = co_await stamp_leaks(lanes);
   (*counts)["leaks_suspected"] += leaks.found;
   co_return is_whole&& leaks.is_whole;
 }
@@ -153,9 +150,9 @@ std::vector<std::uint32_t> take_shares(const std::vector<fabric::NodeId>& losing
 
 }  // namespace
 
-coro::Task<kv::Repair> declare_lost(Lane* lane, std::vector<fabric::NodeId> lost) {
+coro::Task<kv::Repair> declare_lost(RepairLanes* lanes, std::vector<fabric::NodeId> lost) {
+  Lane* const lane = &lanes->first();
   kv::Repair done;
-  const Access access{.lane = *lane, .stats = nullptr, .started = lane->worker.now(), .marks_at_once = true};
   if (!lane->settings.format.has_incarnation() || lane->settings.is_remote()) {
     // In the published variant index words name no incarnation, so that words that name lost memory cannot be
     // told from others. Memory nodes have no workers that would learn of their new incarnation.
@@ -189,7 +186,7 @@ coro::Task<kv::Repair> declare_lost(Lane* lane, std::vector<fabric::NodeId> lost
   ++survey.members.version;
   const bool were_told = co_await tell_members(lane, lost, &survey);
   look_at_members(*lane);
-  const bool is_swept = co_await bury_all(access, &done.counts);
+  const bool is_swept = co_await bury_all(lanes, &done.counts);
   done.is_complete = done.is_complete && were_told && is_swept;
   if (done.is_complete) {
     for (const fabric::NodeId node : lost) lane->store.end_declaration(node);

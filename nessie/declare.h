@@ -19,14 +19,13 @@
 
 #include <vector>
 
-#include "nessie/lane.h"
+#include "nessie/repairs.h"
 
 namespace loch::nessie {
 
-// Declares the nodes `lost` lost; needs a Lane (lane.h) that no client uses, and may run alongside clients.
-// The result counts what was found and done. The result is incomplete if a node could not be reached, and the
-// call has to be repeated; for the published variant it is always incomplete, because its index words do not
-// tell which memory is lost.
-[[nodiscard]] coro::Task<kv::Repair> declare_lost(Lane* lane, std::vector<fabric::NodeId> lost);
+// Declares the nodes `lost` lost; may run alongside clients. The result counts what was found and done. The
+// result is incomplete if a node could not be reached, and the call has to be repeated; for the published
+// variant it is always incomplete, because its index words do not tell which memory is lost.
+[[nodiscard]] coro::Task<kv::Repair> declare_lost(RepairLanes* lanes, std::vector<fabric::NodeId> lost);
 
 }  // namespace loch::nessie

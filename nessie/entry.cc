@@ -68,7 +68,7 @@ coro::Task<Fetched> fetch_entry(Access access, Word word, Extent extent, std::op
 std::optional<fabric::WorkRequest> EntryReading::request() const {
   const Lane& lane = access.lane;
   return fabric::one_sided(fabric::Verb::read, lane.own.peers[peer].data, offset,
-                           {lane.node.landing, lane.landing_base}, length, access.stats);
+                           {lane.landing, lane.landing_base}, length, access.stats);
 }
 
 std::optional<onesided::Landing> EntryReading::landing() const {
@@ -76,7 +76,7 @@ std::optional<onesided::Landing> EntryReading::landing() const {
   const bool by_watermark =
       lane.settings.completion == CompletionBy::watermark &&
       (lane.worker.capabilities().in_order_reads || lane.settings.rules.polls_tail_unordered);
-  return landing_at(lane, lane.node.landing, lane.landing_base + length - 8, by_watermark, lane.worker.now());
+  return landing_at(lane, lane.landing, lane.landing_base + length - 8, by_watermark, lane.worker.now());
 }
 
 bool EntryRequest::await_ready() {
@@ -108,7 +108,7 @@ Fetched EntryRequest::await_resume() {
     found_.ended = transfer_->await_resume();
     found_.ok = found_.ended.ok();
     found_.is_unsettled = !found_.ok;
-    found_.region = access_.lane.node.landing;
+    found_.region = access_.lane.landing;
     found_.offset = access_.lane.landing_base;
   }
   if (found_.ok) take_header(access_, word_, &found_);

@@ -21,7 +21,7 @@ void copy_local_value(Access access, const Fetched& found) {
   const auto kept =
       static_cast<std::uint32_t>(found.region->kept(found.offset + entry.value_at(), entry.value_size()));
   if (kept == 0) return;
-  fabric::copy_shared(lane.node.landing->at(lane.landing_base + entry.value_at()),
+  fabric::copy_shared(lane.landing->at(lane.landing_base + entry.value_at()),
                       found.region->at(found.offset + entry.value_at()), kept);
 }
 
@@ -78,7 +78,7 @@ coro::Task<Looked> look_up_word(Access access, Word word, Nanos read_at, kv::Key
   // All bytes of the value have been read. If the operation has taken longer than the expiry period, these
   // bytes may be those of a reused entry.
   if (access.is_over_age()) co_return Looked{Look::expired, {}};
-  const kv::ValueView value{lane.node.landing->at(lane.landing_base + entry.value_at()), entry.value_size(),
+  const kv::ValueView value{lane.landing->at(lane.landing_base + entry.value_at()), entry.value_size(),
                             std::min(settings.config.kept_value_bytes, entry.value_size())};
   if (is_cacheable && !found.is_local) {
     co_await worker.compute(worker.costs().copy(entry.value_size()));

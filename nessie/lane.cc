@@ -12,10 +12,12 @@ Lane::Lane(NessieStore& of, fabric::Worker& by, std::uint32_t number)
       node(of.local(by.node())),
       own(*node.workers.at(by.index())),
       worker(by),
-      landing_base(number * settings.entry.stride()),
+      landing(number < settings.lanes() ? node.landing : node.scan),
+      landing_base(number < settings.lanes() ? number * settings.entry.stride()
+                                             : settings.header_place(number)),
       words_base(std::uint64_t{number} * lane_words * 8),
       key(settings.entry.key_size()) {
-  LOCH_CHECK_LT(number, settings.lanes());
+  LOCH_CHECK_LT(number, settings.lanes_with_repairs());
   own.in_hand.push_back(&in_hand);
 }
 

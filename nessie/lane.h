@@ -49,8 +49,8 @@ struct InHand {
 };
 
 struct Lane {
-  // Makes the lane (resources of one outstanding operation) with this number, which is below Settings::lanes,
-  // on the worker's node. `store` and `worker` must outlive the lane.
+  // Makes the lane (resources of one outstanding operation) with this number, which is below
+  // Settings::lanes_with_repairs, on the worker's node. `store` and `worker` must outlive the lane.
   Lane(NessieStore& store, fabric::Worker& worker, std::uint32_t number);
   ~Lane();
   Lane(const Lane&) = delete;
@@ -73,7 +73,8 @@ struct Lane {
   NodeState& node;
   WorkerState& own;
   fabric::Worker& worker;
-  std::uint64_t landing_base;  // byte offset in NodeState::landing of the lane's buffer for READs of entries
+  fabric::Region* landing;     // region of the lane's buffer for READs of entries
+  std::uint64_t landing_base;  // byte offset in that region of the buffer
   std::uint64_t words_base;    // byte offset in NodeState::words of the lane's buffer for READs of words
   // The cache entry that holds the value of the last GET, if the value came from the cache; released by
   // the next operation.

@@ -36,28 +36,30 @@ struct Seen {
   std::set<Where> previous;  // entries that pending entries have as previous versions: not leaked
 };
 
-coro::Task<Named> find_named(Access access) {
-  const WordFormat& format = access.settings().format;
+coro::Task<Named> find_named(RepairLanes* lanes) {
+  Lane& lane = lanes->first();
+  const WordFormat& format = lane.settings.format;
   Named named;
-  named.by_node.resize(access.settings().config.nodes);
-  for (std::uint32_t share = 0; share < access.settings().config.nodes; ++share) {
+  named.by_node.resize(lane.settings.config.nodes);
+  for (std::uint32_t share = 0; share < lane.settings.config.nodes; ++share) {
     std::vector<Finding> found;
-    const bool is_read = co_await scan_index(&access.lane, share, &found);
+    const bool is_read = co_await scan_index(&lane, share, &found);
     named.is_known = is_read;
     if (!is_read) co_return named;
+    // Words that name memory that was declared lost: rollbacks during the repair of dead clients have written
+    // them again. They are emptied, so that the lost node need not be asked for their entries.
+    std::vector<Finding> lost;
     for (const Finding& each : found) {
       if (format.is_empty(each.word)) continue;
-      if (names_lost_memory(access.lane, each.word)) {
-        // The word names memory that was declared lost: a rollback during the repair of a dead client has
-        // written the word again. read_index() empties such a slot, so that the lost node need not be asked
-        // for the entry.
-        const WordRead read = co_await read_index(access, each.place);
-        named.is_whole = named.is_whole && read.ok;
+      if (names_lost_memory(lane, each.word)) {
+        lost.push_back(each);
         continue;
       }
       const std::uint32_t node = format.entry(each.word).node;
       if (node < named.by_node.size()) named.by_node[node].push_back(each.word);
     }
+    const bool are_emptied = co_await empty_lost(lanes, &lost);
+    named.is_whole = named.is_whole && are_emptied;
   }
   for (std::vector<Word>& words : named.by_node)
     std::ranges::sort(words, {}, [&](Word word) { return format.entry(word).index; });
@@ -107,37 +109,57 @@ coro::Task<bool> look_at_node(Lane* lane, fabric::NodeId node, const std::vector
 
 // Collects possibly leaked entries. Returns false if a part of the index or the entries of a node could
 // not be read.
-coro::Task<bool> find_orphans(Access access, Orphans* orphans) {
-  const Named named = co_await find_named(access);
+coro::Task<bool> find_orphans(RepairLanes* lanes, Orphans* orphans) {
+  Lane& lane = lanes->first();
+  const Named named = co_await find_named(lanes);
   if (!named.is_known) co_return false;
   bool is_whole = named.is_whole;
   Seen seen;
-  for (std::uint32_t each = 0; each < access.settings().config.nodes; ++each) {
+  for (std::uint32_t each = 0; each < lane.settings.config.nodes; ++each) {
     const auto node = static_cast<fabric::NodeId>(each);
-    const bool is_read = co_await look_at_node(&access.lane, node, &named.by_node[each], &seen);
+    const bool is_read = co_await look_at_node(&lane, node, &named.by_node[each], &seen);
     if (is_read) continue;
     // A node that cannot be read does not make the scan incomplete if it was declared lost and no index word
     // names an entry of it: its entries are gone.
-    const Peer& peer = access.own().peers[each];
+    const Peer& peer = lane.own.peers[each];
     const bool is_gone = peer.is_gone || peer.incarnation > 0;
-    is_whole = is_whole && is_gone && named.by_node[each].empty() && !access.worker().stopping();
+    is_whole = is_whole && is_gone && named.by_node[each].empty() && !lane.worker.stopping();
   }
   for (const Where& previous : seen.previous) seen.orphans.erase(previous);
   *orphans = std::move(seen.orphans);
   co_return is_whole;
 }
 
+// Empties the slot of a word that names lost memory.
+coro::Task<void> empty_one(Lane* lane, cuckoo::Place place, bool* are_read) {
+  const WordRead read = co_await read_index(begin_repair(*lane), place);
+  *are_read = *are_read && read.ok;
+}
+
 }  // namespace
 
-coro::Task<LeakScan> stamp_leaks(Access access) {
+coro::Task<bool> empty_lost(RepairLanes* lanes, const std::vector<Finding>* words) {
+  bool are_read = true;
+  const RepairLanes::Repair empty = [&](Lane* lane, std::size_t i) {
+    return empty_one(lane, (*words)[i].place, &are_read);
+  };
+  co_await lanes->each(words->size(), &empty);
+  co_return are_read;
+}
+
+coro::Task<LeakScan> stamp_leaks(RepairLanes* lanes) {
   LeakScan scan;
-  if (access.settings().is_remote()) co_return scan;  // no entry of a memory node names its owner
+  const Lane& lane = lanes->first();
+  if (lane.settings.is_remote()) co_return scan;  // no entry of a memory node names its owner
   Orphans orphans;
-  const bool is_whole = co_await find_orphans(access, &orphans);
-  for (const auto& [where, id] : orphans) {
-    if (access.lane.has(Flaw::leak_scan_stamps)) co_await recycle(access, id);
-    if (!access.lane.has(Flaw::leak_scan_stamps)) co_await suspect(access, id);
-  }
+  const bool is_whole = co_await find_orphans(lanes, &orphans);
+  std::vector<EntryId> ids;
+  for (const auto& [where, id] : orphans) ids.push_back(id);
+  const bool stamps = lane.has(Flaw::leak_scan_stamps);
+  const RepairLanes::Repair report = [&](Lane* by, std::size_t i) {
+    return stamps ? recycle(begin_repair(*by), ids[i]) : suspect(begin_repair(*by), ids[i]);
+  };
+  co_await lanes->each(ids.size(), &report);
   scan.is_whole = is_whole;
   scan.found = orphans.size();
   co_return scan;

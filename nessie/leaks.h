@@ -4,7 +4,8 @@
 // still use the entry, so the scan does not free it but asks its owner to examine it (doubts.h).
 #pragma once
 
-#include "nessie/lane.h"
+#include "nessie/repairs.h"
+#include "nessie/scan.h"
 
 namespace loch::nessie {
 
@@ -14,6 +15,10 @@ struct LeakScan {
 };
 // Reads the whole index and every entry that no index word names, and reports possibly leaked entries to
 // their owners. Finds nothing with nessie.placement remote, where entries name no owner.
-[[nodiscard]] coro::Task<LeakScan> stamp_leaks(Access access);
+[[nodiscard]] coro::Task<LeakScan> stamp_leaks(RepairLanes* lanes);
+
+// Empties the slots of these words, which name lost memory, by reading each slot once: read_index() empties a
+// slot with such a word. Returns false if a slot could not be read. `words` outlives the call.
+[[nodiscard]] coro::Task<bool> empty_lost(RepairLanes* lanes, const std::vector<Finding>* words);
 
 }  // namespace loch::nessie

@@ -56,7 +56,7 @@ std::map<std::string, kv::Mutant> mutants() {
        {"a slot stays reserved for a dead client's copy that was lost with its target (A4)", 0,
         "nessie_recovery_test; once in some 30,000 seeds"}},
       {"scrub-takes-nodes",
-       {"scrub repairs what living workers of the dead one's node hold (A6)", 0, "nessie_recovery_test"}},
+       {"scrub repairs what living workers of the dead one's node hold (A6)", 0, "nessie_repairs_test"}},
       {"insert-in-two-steps", {"an INSERT is a GET and then, if that finds nothing, a PUT", 44}},
       {"link-overtakes-write",
        {"the CAS that links an entry of a memory node does not wait for its WRITE (H20)", 0,

@@ -156,6 +156,27 @@ TEST(LeakScan, FindsEachLeakedEntry) {
   }
 }
 
+// The owners of leaked entries are told of several at once.
+TEST(LeakScan, SuspectsEntriesTogether) {
+  TestCluster cluster(shape_of(small_value));
+  for (std::uint32_t index = 0; index < 40; ++index) leak(cluster, {1, 10 + 3 * index, 7});
+  cluster.begin_scrub(0, {{2, 0}});
+  std::size_t most_posted = 0;
+  while (const fabric::WorkRequest* next = cluster.fabric().next(cluster.worker(0))) {
+    if (next->verb == fabric::Verb::write)
+      most_posted = std::max(most_posted, cluster.fabric().posted(cluster.worker(0)));
+    ASSERT_TRUE(cluster.step(0));
+  }
+  const Outcome found = cluster.finish(0);
+  EXPECT_TRUE(found.is_complete);
+  EXPECT_EQ(found.scrubbed.at("leaks_suspected"), 40u);
+  EXPECT_EQ(most_posted, Settings::repairs_at_once);
+  for (std::uint32_t index = 0; index < 40; ++index) {
+    const Word stamp = cluster.data_word({1, 10 + 3 * index, 7}, cluster.settings().entry.stamp_at());
+    EXPECT_TRUE(!Stamp::is_live(stamp) && Stamp::unpack(stamp, cluster.worker(1).node_clock()).is_suspicion);
+  }
+}
+
 // One large READ of a scan is torn, and between its halves a client replaces a key's entry: the entry that
 // the key has now is at most suspected, and keeps its value. With the mutant, a suspected entry counts as
 // free.

@@ -128,20 +128,16 @@ struct Held {
   bool is_whole = true;        // false: a share (one node's part) of the index could not be read
 };
 
-Access begin_repair(Lane& lane) {
-  return {.lane = lane, .stats = nullptr, .started = lane.worker.now(), .marks_at_once = true};
-}
-
 // Whether the entry of a memory node was written by a dead worker; none: the entry could not be read. Of a
 // node that came back with empty memory there is nothing to repair.
-coro::Task<std::optional<bool>> is_by_dead(Lane* lane, std::vector<kv::ClientId> dead, Word word) {
+coro::Task<std::optional<bool>> is_by_dead(Lane* lane, const std::vector<kv::ClientId>* dead, Word word) {
   const kv::DeployConfig& config = lane->settings.config;
   const Access access = begin_repair(*lane);
   const Fetched entry = co_await fetch(access, word, Extent::header);
   const auto wrote = [&](const kv::ClientId& each) {
     return config.drives(each.node) && entry.meta.writer == config.client_number(each.node, each.worker) + 1;
   };
-  if (entry.ok) co_return std::ranges::any_of(dead, wrote);
+  if (entry.ok) co_return std::ranges::any_of(*dead, wrote);
   const bool is_gone = lane->own.peers[lane->settings.format.entry(word).node].is_gone;
   co_return is_gone ? std::optional(false) : std::nullopt;
 }
@@ -156,7 +152,35 @@ bool is_of_dead(const Lane& lane, const std::vector<kv::ClientId>& dead, const E
   return std::ranges::find(dead, owner) != dead.end();
 }
 
-coro::Task<Held> find_held(Lane* lane, std::vector<kv::ClientId> dead, kv::Repair* repaired) {
+coro::Task<void> ask_for_writer(Lane* lane, const std::vector<kv::ClientId>* dead, Word word,
+                                std::optional<bool>* is_held) {
+  const std::optional<bool> answer = co_await is_by_dead(lane, dead, word);
+  *is_held = answer;
+}
+
+// Adds those of the words, whose entries lie on memory nodes, that name entries which the dead wrote.
+coro::Task<void> add_remote(RepairLanes* lanes, const std::vector<kv::ClientId>* dead,
+                            std::vector<Finding> found, Held* held, kv::Repair* repaired) {
+  // A tag needs no repair, because no share of the index is ever declared lost.
+  const WordFormat& format = lanes->first().settings.format;
+  std::erase_if(found, [&](const Finding& each) { return format.is_empty(each.word); });
+  std::vector<std::optional<bool>> are_held(found.size());
+  const RepairLanes::Repair ask = [&](Lane* lane, std::size_t i) {
+    return ask_for_writer(lane, dead, found[i].word, &are_held[i]);
+  };
+  co_await lanes->each(found.size(), &ask);
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (!are_held[i]) {
+      ++repaired->counts["unreachable"];
+      held->is_whole = false;
+    } else if (*are_held[i]) {
+      held->words.push_back(found[i]);
+    }
+  }
+}
+
+coro::Task<Held> find_held(RepairLanes* lanes, const std::vector<kv::ClientId>* dead, kv::Repair* repaired) {
+  Lane* const lane = &lanes->first();
   const Settings& settings = lane->settings;
   Held held;
   for (std::uint32_t node = 0; node < settings.config.serving_nodes(); ++node) {
@@ -166,71 +190,77 @@ coro::Task<Held> find_held(Lane* lane, std::vector<kv::ClientId> dead, kv::Repai
       ++repaired->counts["index_unreachable"];
       held.is_whole = false;
     }
+    if (settings.is_remote()) {
+      co_await add_remote(lanes, dead, found, &held, repaired);
+      continue;
+    }
     for (const Finding& each : found) {
-      if (settings.is_remote()) {
-        // A tag needs no repair, because no share of the index is ever declared lost.
-        if (settings.format.is_empty(each.word)) continue;
-        const std::optional<bool> is_held = co_await is_by_dead(lane, dead, each.word);
-        if (!is_held) {
-          ++repaired->counts["unreachable"];
-          held.is_whole = false;
-        } else if (*is_held) {
-          held.words.push_back(each);
-        }
-        continue;
-      }
-      if (!is_of_dead(*lane, dead, settings.format.entry(each.word))) continue;
+      if (!is_of_dead(*lane, *dead, settings.format.entry(each.word))) continue;
       (settings.format.is_empty(each.word) ? held.tags : held.words).push_back(each);
     }
   }
   co_return held;
 }
 
-coro::Task<void> repair_entries(Lane* lane, const std::vector<Finding>* held, kv::Repair* repaired) {
-  std::set<std::uint32_t> silent;  // nodes that the repair could not reach; their other entries are not tried
-  for (const Finding& each : *held) {
-    const std::uint32_t node = lane->settings.format.entry(each.word).node;
-    std::string kind = "unreachable";
-    if (!silent.contains(node)) {
-      const std::string done = co_await repair(begin_repair(*lane), each);
-      kind = done;
-    }
-    if (kind == "unreachable" && !lane->worker.connected(static_cast<fabric::NodeId>(node)))
-      silent.insert(node);
-    if (kind == "unreachable" || kind == "raced") repaired->is_complete = false;
-    if (!kind.empty()) ++repaired->counts[kind];
+// Nodes that the repair could not reach; their other entries are not tried.
+using SilentNodes = std::set<std::uint32_t>;
+
+coro::Task<void> repair_entry(Lane* lane, Finding held, SilentNodes* silent, kv::Repair* repaired) {
+  const std::uint32_t node = lane->settings.format.entry(held.word).node;
+  std::string kind = "unreachable";
+  if (!silent->contains(node)) {
+    const std::string done = co_await repair(begin_repair(*lane), held);
+    kind = done;
   }
+  if (kind == "unreachable" && !lane->worker.connected(static_cast<fabric::NodeId>(node)))
+    silent->insert(node);
+  if (kind == "unreachable" || kind == "raced") repaired->is_complete = false;
+  if (!kind.empty()) ++repaired->counts[kind];
 }
 
-coro::Task<void> free_tags(Lane* lane, const Held* held, kv::Repair* repaired) {
+coro::Task<void> repair_entries(RepairLanes* lanes, const std::vector<Finding>* held, kv::Repair* repaired) {
+  SilentNodes silent;
+  const RepairLanes::Repair repair_one = [&](Lane* lane, std::size_t i) {
+    return repair_entry(lane, (*held)[i], &silent, repaired);
+  };
+  co_await lanes->each(held->size(), &repair_one);
+}
+
+coro::Task<void> free_tag(Lane* lane, Finding tag, const Held* held, kv::Repair* repaired) {
   const WordFormat& format = lane->settings.format;
-  for (const Finding& each : held->tags) {
-    const EntryId copy = format.entry(each.word);
-    const auto names_it = [&](const Finding& other) { return format.names(other.word, copy); };
-    // repair_entries() has already repaired a copy that an occupied word names
-    if (std::ranges::any_of(held->words, names_it)) continue;
-    const std::string kind = co_await free_reserved(begin_repair(*lane), each);
-    if (kind == "unreachable") repaired->is_complete = false;
-    if (!kind.empty()) ++repaired->counts[kind];
-  }
+  const EntryId copy = format.entry(tag.word);
+  const auto names_it = [&](const Finding& other) { return format.names(other.word, copy); };
+  // repair_entries() has already repaired a copy that an occupied word names
+  if (std::ranges::any_of(held->words, names_it)) co_return;
+  const std::string kind = co_await free_reserved(begin_repair(*lane), tag);
+  if (kind == "unreachable") repaired->is_complete = false;
+  if (!kind.empty()) ++repaired->counts[kind];
+}
+
+coro::Task<void> free_tags(RepairLanes* lanes, const Held* held, kv::Repair* repaired) {
+  const RepairLanes::Repair free_one = [&](Lane* lane, std::size_t i) {
+    return free_tag(lane, held->tags[i], held, repaired);
+  };
+  co_await lanes->each(held->tags.size(), &free_one);
 }
 
 }  // namespace
 
-coro::Task<kv::Repair> scrub(Lane* lane, std::vector<kv::ClientId> dead) {
-  const Settings& settings = lane->settings;
+coro::Task<kv::Repair> scrub(RepairLanes* lanes, std::vector<kv::ClientId> dead) {
+  const Lane& lane = lanes->first();
+  const Settings& settings = lane.settings;
   kv::Repair repaired;
-  lane->store.abandon(dead);
-  const Held held = co_await find_held(lane, dead, &repaired);
+  lane.store.abandon(dead);
+  const Held held = co_await find_held(lanes, &dead, &repaired);
   repaired.counts["entries_examined"] = held.words.size();
-  co_await repair_entries(lane, &held.words, &repaired);
+  co_await repair_entries(lanes, &held.words, &repaired);
   if (!held.is_whole) {
     repaired.is_complete = false;
-  } else if (settings.scrub_repairs && !lane->has(Flaw::scrub_keeps_tags)) {
-    co_await free_tags(lane, &held, &repaired);
+  } else if (settings.scrub_repairs && !lane.has(Flaw::scrub_keeps_tags)) {
+    co_await free_tags(lanes, &held, &repaired);
   }
   if (settings.scrub_finds_leaks && settings.scrub_repairs) {
-    const LeakScan leaks = co_await stamp_leaks(begin_repair(*lane));
+    const LeakScan leaks = co_await stamp_leaks(lanes);
     repaired.counts["leaks_suspected"] = leaks.found;
     repaired.is_complete = repaired.is_complete && leaks.is_whole;
   }

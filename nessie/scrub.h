@@ -14,13 +14,13 @@
 
 #include <vector>
 
-#include "nessie/lane.h"
+#include "nessie/repairs.h"
 
 namespace loch::nessie {
 
-// Repairs what the dead clients `dead` left in the index, while living clients continue to operate; `lane`
-// (the resources of one operation) must run nothing else meanwhile. The result counts the repairs by kind. It
-// is incomplete if some node could not be reached, and scrub() must then be called again.
-[[nodiscard]] coro::Task<kv::Repair> scrub(Lane* lane, std::vector<kv::ClientId> dead);
+// Repairs what the dead clients `dead` left in the index, while living clients continue to operate. The
+// result counts the repairs by kind. It is incomplete if some node could not be reached, and scrub() must
+// then be called again.
+[[nodiscard]] coro::Task<kv::Repair> scrub(RepairLanes* lanes, std::vector<kv::ClientId> dead);
 
 }  // namespace loch::nessie

@@ -78,8 +78,15 @@ struct Settings {
   [[nodiscard]] std::uint32_t background_lane(std::uint32_t worker) const {
     return config.client_workers * config.window + worker;
   }
-  [[nodiscard]] std::uint32_t repair_lane(std::uint32_t worker) const {
-    return config.client_workers * (config.window + 1) + worker;
+  // The lanes of a worker's repairs: the first is one of lanes(), the others come after all of those and READ
+  // no more of an entry than its header.
+  static constexpr std::uint32_t repairs_at_once = 8;
+  [[nodiscard]] std::uint32_t repair_lane(std::uint32_t worker, std::uint32_t i = 0) const {
+    return i == 0 ? config.client_workers * (config.window + 1) + worker
+                  : lanes() + worker * (repairs_at_once - 1) + i - 1;
+  }
+  [[nodiscard]] std::uint32_t lanes_with_repairs() const {
+    return lanes() + config.client_workers * (repairs_at_once - 1);
   }
   // Size in bytes of one share of the index, the part that each node contributes.
   [[nodiscard]] std::uint64_t share_bytes() const { return slots_per_node * 8; }
@@ -89,6 +96,12 @@ struct Settings {
   [[nodiscard]] std::uint64_t scan_bytes() const {
     const std::uint64_t data = reads_ranges() ? entries_per_node * entry.stride() : 0;
     return std::min(most_scan_bytes, std::max(share_bytes(), data));
+  }
+  // Offset in the region of these buffers at which the headers of the repair lanes from number lanes() on
+  // land.
+  [[nodiscard]] std::uint64_t header_place(std::uint32_t lane) const {
+    const std::uint64_t behind = (config.client_workers * scan_bytes() + 63) / 64 * 64;
+    return behind + (lane - lanes()) * ((entry.header_bytes() + 63ULL) / 64 * 64);
   }
   // The data table entry (DTE) of preloaded record number `record`: records are distributed round robin over
   // the nodes that hold data, and on each node over its workers.

@@ -11,6 +11,7 @@
 #include "nessie/client.h"
 #include "nessie/declare.h"
 #include "nessie/members.h"
+#include "nessie/repairs.h"
 #include "nessie/scrub.h"
 
 namespace loch::nessie {
@@ -38,7 +39,8 @@ Result<> NessieStore::add_buffers(fabric::Fabric& fabric, NodeState& state) cons
   const std::uint64_t entries = s.lanes() * s.entry.stride();
   LOCH_ASSIGN(state.landing,
               kv::add_region(fabric, state.node, landing_region, entries, {.elision = elision}));
-  LOCH_ASSIGN(state.words, kv::add_region(fabric, state.node, words_region, 8ULL * s.lanes() * lane_words));
+  LOCH_ASSIGN(state.words,
+              kv::add_region(fabric, state.node, words_region, 8ULL * s.lanes_with_repairs() * lane_words));
   if (!s.is_remote()) return {};
   LOCH_ASSIGN(state.staging,
               kv::add_region(fabric, state.node, staging_region, entries, {.elision = elision}));
@@ -57,7 +59,7 @@ Result<> NessieStore::setup_node(fabric::Fabric& fabric, fabric::NodeId node) {
   LOCH_ASSIGN(state.chunks, chunks::ChunkNode::make(fabric, node, s.chunks ? &*s.chunks : nullptr));
   if (s.config.drives(node)) {
     LOCH_ASSIGN(state.scan,
-                kv::add_region(fabric, node, scan_region, s.config.client_workers * s.scan_bytes()));
+                kv::add_region(fabric, node, scan_region, s.header_place(s.lanes_with_repairs())));
     if (s.cache_entries > 0) {
       const std::uint32_t value = std::min(s.config.kept_value_bytes, s.config.value_size);
       state.cache = std::make_unique<kv::WordCache>(s.cache_entries, s.config.key_size, value);
@@ -206,13 +208,13 @@ coro::Task<void> NessieStore::run_alone(fabric::Worker* worker, const bool* done
 }
 
 coro::Task<kv::Repair> NessieStore::scrub(fabric::Worker& worker, std::vector<kv::ClientId> dead) {
-  Lane lane(*this, worker, settings_->repair_lane(worker.index()));
-  co_return co_await nessie::scrub(&lane, std::move(dead));
+  RepairLanes lanes(*this, worker);
+  co_return co_await nessie::scrub(&lanes, std::move(dead));
 }
 
 coro::Task<kv::Repair> NessieStore::declare_lost(fabric::Worker& worker, std::vector<fabric::NodeId> lost) {
-  Lane lane(*this, worker, settings_->repair_lane(worker.index()));
-  co_return co_await nessie::declare_lost(&lane, std::move(lost));
+  RepairLanes lanes(*this, worker);
+  co_return co_await nessie::declare_lost(&lanes, std::move(lost));
 }
 
 std::map<std::string, double> NessieStore::counters() const {

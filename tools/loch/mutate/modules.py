@@ -121,6 +121,7 @@ MODULES = {
                 "nessie_crash_test",
                 "nessie_faults_test",
                 "nessie_recovery_test",
+                "nessie_repairs_test",
                 "nessie_holes_test",
                 "nessie_scan_test",
                 "nessie_fabrics_test",
