@@ -576,8 +576,7 @@ Result<BenchOptions> parse_bench(const std::vector<std::string>& arguments, cons
        {std::pair{"cores", o.cores > 0}, std::pair{"hog-nodes", o.background_nodes > 0},
         std::pair{"hog-pin clients", o.background_pin == "clients"},
         std::pair{"doorbells own", o.doorbells == "own"}, std::pair{"threads", o.threads > 0},
-        std::pair{"server-work", o.server_work > 0},
-        std::pair{"at-end abandon", o.at_end == "abandon"}}) {
+        std::pair{"server-work", o.server_work > 0}, std::pair{"at-end abandon", o.at_end == "abandon"}}) {
     if (is_given && o.fabric != "sim")
       return fail(ErrorCode::unsupported, fmt::format("--{}: for --fabric sim, not {}", key, o.fabric));
   }

@@ -37,9 +37,7 @@ class BusyWorker final : public WrappedWorker {
   // A coroutine that is never finished: it is destroyed with its worker.
   struct Delay {
     struct promise_type {
-      Delay get_return_object() {
-        return {std::coroutine_handle<promise_type>::from_promise(*this)};
-      }
+      Delay get_return_object() { return {std::coroutine_handle<promise_type>::from_promise(*this)}; }
       std::suspend_always initial_suspend() noexcept { return {}; }
       std::suspend_always final_suspend() noexcept { return {}; }
       void return_void() noexcept {}

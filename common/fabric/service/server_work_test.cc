@@ -56,7 +56,8 @@ coro::Task<void> ask(Assumed* all) {
     const Completion done = co_await all->client->write(all->remote, 0, {all->memory[1], 0}, 8);
     EXPECT_TRUE(done.ok());
   }
-  co_await all->client->sleep_until(all->client->now() + 20'000);  // until the server's last wait has timed out
+  co_await all->client->sleep_until(all->client->now() +
+                                    20'000);  // until the server's last wait has timed out
 }
 
 void run(Assumed& all) {
