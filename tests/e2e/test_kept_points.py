@@ -110,7 +110,7 @@ class KeptPoints(EndToEnd):
         """Lists four points, of which the second one cannot write its result."""
         self.listed([[*NESSIE, "--get", get] for get in ("0.5", "0.6", "0.7", "0.8")])
         listed = json.loads((self.folder / "list.json").read_text())
-        listed[1]["arguments"][-1] = str(self.folder / "nowhere" / "1.json")
+        listed[1]["arguments"][-1] = "/dev/full"
         (self.folder / "list.json").write_text(json.dumps(listed))
 
     def test_after_a_failure_the_others_begin_with_another_store(self) -> None:
@@ -118,7 +118,7 @@ class KeptPoints(EndToEnd):
         ended = self.ended(self.call([BINARY, "points", str(self.folder / "list.json")], 300))
         self.assertEqual([point for point, _ in ended], [0, 1, 2, 3])
         self.assertEqual([status != 0 for _, status in ended], [False, True, False, False])
-        self.assertIn("nowhere", (self.folder / "1.txt").read_text())
+        self.assertIn("No space left", (self.folder / "1.txt").read_text())
         self.assertEqual([self.load_number(i) for i in (0, 2, 3)], [1, 1, 2])
 
     def launched(self) -> subprocess.CompletedProcess[str]:
@@ -150,7 +150,7 @@ class KeptPoints(EndToEnd):
         ended = self.ended(self.launched())
         self.assertEqual([point for point, _ in ended], [0, 1])
         self.assertNotEqual(ended[1][1], 0)
-        self.assertIn("nowhere", (self.folder / "1.txt").read_text())
+        self.assertIn("No space left", (self.folder / "1.txt").read_text())
         self.assertFalse(Path(self.folder / "2.json").exists())
 
 
