@@ -83,7 +83,7 @@ class Points(EndToEnd):
         for store, flags in STORES.items():
             with self.subTest(store):
                 loads = (
-                    [["--get", "1"], ["--get", "1", "--pause", "5us"], ["--get", "1", "--load-seed", "7"]]
+                    [["--get", "1"], ["--get", "1", "--pause", "5us"], ["--get", "1", "--pause", "9us", "--load-seed", "7"]]
                     if store == "micro-verbs"
                     else LOADS
                 )
