@@ -62,16 +62,16 @@ class KeptPoints(EndToEnd):
     def points(self, entries: list[list[str]]) -> list[tuple[int, int]]:
         return self.ended(self.call([BINARY, "points", self.listed(entries)], 300))
 
-    def result(self, number: int) -> Any:
+    def stored(self, number: int) -> Any:
         return json.loads((self.folder / f"{number}.json").read_text())
 
     def load_number(self, number: int) -> int:
         """Which load on its store a point was; 0 if it began with a store of its own."""
-        found = [each for note in self.result(number)["notes"] if (each := NOTE.search(note))]
+        found = [each for note in self.stored(number)["notes"] if (each := NOTE.search(note))]
         return int(found[0][1]) if found else 0
 
     def judge(self, number: int) -> None:
-        operations = self.result(number)["operations"]
+        operations = self.stored(number)["operations"]
         self.assertEqual((operations["total"], operations["corrupt"], operations["error"]), (200, 0, 0))
         self.assertGreater(operations["verified"], 0)
 
@@ -142,7 +142,7 @@ class KeptPoints(EndToEnd):
                 for i in range(3):
                     self.judge(i)
                     self.assertEqual(self.load_number(i), i + 1)
-                    self.assertEqual(len(self.result(i)["nodes"]), 2)
+                    self.assertEqual(len(self.stored(i)["nodes"]), 2)
 
     @unittest.skipUnless(HAS_MPIRUN, "no mpirun")
     def test_launched_processes_end_together_after_a_failure(self) -> None:

@@ -83,7 +83,11 @@ class Points(EndToEnd):
         for store, flags in STORES.items():
             with self.subTest(store):
                 loads = (
-                    [["--get", "1"], ["--get", "1", "--pause", "5us"], ["--get", "1", "--pause", "9us", "--load-seed", "7"]]
+                    [
+                        ["--get", "1"],
+                        ["--get", "1", "--pause", "5us"],
+                        ["--get", "1", "--pause", "9us", "--load-seed", "7"],
+                    ]
                     if store == "micro-verbs"
                     else LOADS
                 )
@@ -110,7 +114,7 @@ class Points(EndToEnd):
         seeds = [(1, None), (1, 0), (1, 1), (1, 5), (1, 6), (2, 5)]
         found = []
         for seed, of_load in seeds:
-            more = [] if of_load is None else ["--load-seed", str(of_load)]
+            more: list[str] = [] if of_load is None else ["--load-seed", str(of_load)]
             found.append(self.alone([*base, "--seed", str(seed), *more]))
         hashes = [each["sim"]["trace_hash"] for each in found]
         self.assertEqual(hashes[0], hashes[1])
@@ -120,9 +124,8 @@ class Points(EndToEnd):
 
     def test_what_servers_are_assumed_to_work_is_charged_and_nothing_by_default(self) -> None:
         base = ["--protocol", "nessie-sd", *STORES["nessie-sd"], *CLUSTER, "--get", "1", "--service-times"]
-        without, zero, with_work = (
-            self.alone([*base, *more]) for more in ([], ["--server-work", "0ns"], ["--server-work", "3us"])
-        )
+        without = self.alone(base)
+        zero, with_work = (self.alone([*base, "--server-work", each]) for each in ("0ns", "3us"))
         self.assertEqual(without, zero)
         self.assertNotIn("server_work_s", without["config"])
         self.assertEqual(with_work["config"]["server_work_s"], 3e-6)
