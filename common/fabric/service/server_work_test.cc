@@ -10,7 +10,7 @@ namespace loch::fabric {
 namespace {
 
 constexpr Nanos assumed = 700;
-constexpr std::uint64_t requests = 20;
+constexpr std::uint64_t asked_requests = 20;
 
 struct Assumed {
   explicit Assumed(Nanos work) {
@@ -29,7 +29,7 @@ struct Assumed {
   Worker* server = nullptr;
   Worker* client = nullptr;
   std::uint64_t seen = 0;
-  Nanos found[requests + 1] = {};  // when the server's coroutine went on after each wait
+  Nanos found[asked_requests + 1] = {};  // when the server's coroutine went on after each wait
 };
 
 coro::Task<void> look(Assumed* all) {
@@ -38,7 +38,7 @@ coro::Task<void> look(Assumed* all) {
     return word > *static_cast<std::uint64_t*>(seen);
   };
   set.context = &all->seen;
-  for (std::uint64_t done = 0; done < requests; ++done) {
+  for (std::uint64_t done = 0; done < asked_requests; ++done) {
     const WatchAny news = co_await all->server->watch_any(set, 0);
     if (news.outcome != WatchOutcome::ready) co_return;
     all->seen = load_word(all->memory[0]->at(0));
@@ -46,11 +46,11 @@ coro::Task<void> look(Assumed* all) {
   }
   const WatchAny none = co_await all->server->watch_any(set, 0, all->server->now() + 1000);
   EXPECT_EQ(none.outcome, WatchOutcome::timed_out);
-  all->found[requests] = all->server->now();
+  all->found[asked_requests] = all->server->now();
 }
 
 coro::Task<void> ask(Assumed* all) {
-  for (std::uint64_t i = 0; i < requests; ++i) {
+  for (std::uint64_t i = 0; i < asked_requests; ++i) {
     co_await all->client->sleep_until(Nanos{20'000} * static_cast<Nanos>(i + 1));
     store_word_release(all->memory[1]->at(0), i + 1);
     const Completion done = co_await all->client->write(all->remote, 0, {all->memory[1], 0}, 8);
@@ -70,10 +70,11 @@ TEST(ServerWork, EachRequestPaysOnceAndAWaitThatFindsNoneDoesNot) {
   Assumed without(0), with(assumed);
   run(without);
   run(with);
-  for (std::uint64_t i = 0; i < requests; ++i) EXPECT_EQ(with.found[i] - without.found[i], assumed) << i;
+  for (std::uint64_t i = 0; i < asked_requests; ++i)
+    EXPECT_EQ(with.found[i] - without.found[i], assumed) << i;
   // the last wait begins later by what the last request paid, and ends after its own time alone
-  EXPECT_EQ(with.found[requests] - with.found[requests - 1],
-            without.found[requests] - without.found[requests - 1]);
+  EXPECT_EQ(with.found[asked_requests] - with.found[asked_requests - 1],
+            without.found[asked_requests] - without.found[asked_requests - 1]);
 }
 
 }  // namespace
