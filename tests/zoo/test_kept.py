@@ -122,12 +122,15 @@ class Kept(unittest.TestCase):
         of_kept, of_alone = kept["operations"], alone["operations"]
         self.assertEqual((of_kept["total"], of_kept["corrupt"], of_kept["error"]), (OPERATIONS, 0, 0))
         self.assertEqual(of_kept["put"], of_alone["put"])  # drawn by the same seed
-        expected = counts_of(alone)
-        for name, value in counts_of(kept).items():
-            # Retries on a busy machine change counts a little; with those of the loads before, the third load's would be
-            # three times as many.
-            self.assertGreaterEqual(value, 0.4 * expected[name] - 300 if expected[name] > 800 else 0, name)
-            self.assertLess(value, 2 * expected[name] + 300, name)
+        counted, expected = counts_of(kept), counts_of(alone)
+        again = {name for name in counted if name.endswith("retries")}
+        # Operations that meet are tried again, on a busy machine a thousand times, with what each try posts.
+        slack = 300 + 20 * sum(max(0, counted[name] - expected[name]) for name in again)
+        for name in sorted(counted.keys() - again):
+            more = slack * (300 if name.endswith("bytes") else 1)
+            # with those of the loads before, the third load's would be three times as many
+            self.assertGreaterEqual(counted[name], 0.4 * expected[name] - 300 if expected[name] > 800 else 0, name)
+            self.assertLess(counted[name], 2 * expected[name] + more, name)
 
 
 if __name__ == "__main__":
