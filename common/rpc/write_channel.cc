@@ -36,10 +36,10 @@ Result<> WriteChannel::setup_node(fabric::Fabric& fabric, fabric::NodeId node) {
 }
 
 void WriteChannel::forget_requests(fabric::NodeId node) {
-  std::vector<std::unique_ptr<Duplicates>>& known = nodes_.at(node).known;
+  std::vector<std::shared_ptr<Duplicates>>& known = nodes_.at(node).known;
   known.clear();
   for (std::uint32_t i = 0; config_.parties.serves(node) && i < config_.parties.servers; ++i)
-    known.push_back(std::make_unique<Duplicates>(config_.parties.columns()));
+    known.push_back(std::make_shared<Duplicates>(config_.parties.columns()));
 }
 
 Result<> WriteChannel::connect(fabric::Fabric& fabric) {

@@ -108,7 +108,8 @@ class WriteChannel {
     fabric::Region* staged_replies = nullptr;
     // What each server worker knows of its request slots, by server worker; kept from one run of the fabric
     // to the next, so that a request of an earlier run that is still in its slot is not executed again.
-    std::vector<std::unique_ptr<Duplicates>> known;
+    // Shared with the server, which may outlive a restart of its node by a moment.
+    std::vector<std::shared_ptr<Duplicates>> known;
     // whether the node was restarted, so that its clients had an earlier incarnation
     bool is_restarted = false;
   };

@@ -13,7 +13,8 @@ WriteServer::WriteServer(const WriteChannel& channel, fabric::Worker& worker, st
       index_(index),
       arrival_(channel.arrival(worker)),
       row_(config_.parties.row(worker.node(), index)),
-      known_(*node_.known.at(index)),
+      known_of_node_(node_.known.at(index)),
+      known_(*known_of_node_),
       accepted_(config_.parties.columns()),
       peers_(channel.peers()),
       is_repairing_(config_.parties.nodes) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "common/coro/scope.h"
@@ -87,6 +88,7 @@ class WriteServer {
   Arrival arrival_;
   std::uint32_t row_;  // this server worker's row of every client's reply slots
   std::vector<Lane> lanes_;
+  std::shared_ptr<Duplicates> known_of_node_;
   Duplicates& known_;
   // For each column: the trailer (last word) with which the request was found complete.
   std::vector<std::uint64_t> accepted_;
