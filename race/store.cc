@@ -122,7 +122,7 @@ void WorkerState::add(fabric::NodeId node, chunks::Chunk chunk) {
 }
 
 void WorkerState::put_back(fabric::NodeId node, Block block) {
-  block.generation = settings.has_word_generation ? (block.generation + 1) % generations : 0;
+  block.generation = settings.has_generation ? (block.generation + 1) % generations : 0;
   free[node].add(block);
 }
 
@@ -232,7 +232,7 @@ Result<> RaceStore::preload(fabric::Fabric& /*fabric*/, const kv::Dataset& data)
 
 std::vector<std::string> RaceStore::audit(const std::vector<fabric::NodeId>& lost) const {
   // The published variant is not audited: it is known to leave two entries of one key.
-  if (!settings_.parks_blocks) return {};
+  if (settings_.is_published) return {};
   const auto drives = [&](fabric::NodeId node) { return settings_.config.drives(node); };
   const bool has_dead_clients = std::ranges::any_of(lost, drives);
   kv::Findings findings;
