@@ -12,6 +12,7 @@
 #include "common/fabric/memory.h"
 #include "common/kv/checks.h"
 #include "common/kv/findings.h"
+#include "common/kv/preloading.h"
 #include "common/kv/regions.h"
 #include "race/lane.h"
 
@@ -122,7 +123,7 @@ void WorkerState::add(fabric::NodeId node, chunks::Chunk chunk) {
 }
 
 void WorkerState::put_back(fabric::NodeId node, Block block) {
-  block.generation = settings.has_word_generation ? (block.generation + 1) % generations : 0;
+  block.generation = settings.has_generation ? (block.generation + 1) % generations : 0;
   free[node].add(block);
 }
 
@@ -185,7 +186,8 @@ Result<> RaceStore::connect(fabric::Fabric& fabric) {
   return {};
 }
 
-Result<> RaceStore::preload(fabric::Fabric& /*fabric*/, const kv::Dataset& data) {
+// Each node's table is filled by one thread, in the order of the records' numbers.
+Result<> RaceStore::preload(fabric::Fabric& fabric, const kv::Dataset& data) {
   const Settings& s = settings_;
   for (auto& [node, state] : nodes_) {
     if (state.table == nullptr) continue;
@@ -197,12 +199,20 @@ Result<> RaceStore::preload(fabric::Fabric& /*fabric*/, const kv::Dataset& data)
       fabric::store_word_release(state.table->at(s.shape.entry_at(suffix)), directory_entry(s.shape.depth));
     }
   }
+  const std::size_t threads = kv::preload_threads(fabric);
+  return in_parallel(threads, threads,
+                     [&, this](std::size_t part) { return preload_nodes(data, part, threads); });
+}
+
+// Writes the records of those nodes of this process whose number modulo `parts` is `part`.
+Result<> RaceStore::preload_nodes(const kv::Dataset& data, std::size_t part, std::size_t parts) {
+  const Settings& s = settings_;
   std::map<fabric::NodeId, std::uint64_t> placed;  // number of records put on each node so far
   std::vector<std::byte> key(s.config.key_size), value(s.block.kept), scratch(s.block.checked_bytes());
   for (std::uint64_t record = 0; record < data.count(); ++record) {
     data.key(record, key.data());
     const Places places = s.shape.places({key.data(), s.config.key_size});
-    if (!nodes_.contains(places.node)) continue;
+    if (places.node % parts != part || !nodes_.contains(places.node)) continue;
     const NodeState& state = local(places.node);
     const std::uint64_t number = ++placed[places.node];
     if (number >= s.preload_blocks)
@@ -232,7 +242,7 @@ Result<> RaceStore::preload(fabric::Fabric& /*fabric*/, const kv::Dataset& data)
 
 std::vector<std::string> RaceStore::audit(const std::vector<fabric::NodeId>& lost) const {
   // The published variant is not audited: it is known to leave two entries of one key.
-  if (!settings_.parks_blocks) return {};
+  if (settings_.is_published) return {};
   const auto drives = [&](fabric::NodeId node) { return settings_.config.drives(node); };
   const bool has_dead_clients = std::ranges::any_of(lost, drives);
   kv::Findings findings;
