@@ -17,15 +17,9 @@ from loch.measured_rows import main, misses  # noqa: E402
 DATA = ROOT / "experiments/hardware/data"
 
 
-def miss(**changes: object) -> misses.Miss:
-    given = {
-        "name": "lost",
-        "table": "t.csv",
-        "mechanism": "why",
-        "tried": "what",
-        "rows": [{"threads": ["2", "4"], "size": ["8"]}],
-    }
-    return misses.Miss(**{**given, **changes})
+def miss() -> misses.Miss:
+    rows = [{"threads": ["2", "4"], "size": ["8"]}]
+    return misses.Miss(name="lost", table="t.csv", mechanism="why", tried="what", rows=rows)
 
 
 class Listed(unittest.TestCase):
