@@ -3,7 +3,6 @@
 #pragma once
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -210,8 +209,6 @@ class RaceStore final : public kv::Store, public kv::FurtherLoads {
   [[nodiscard]] bool tears_buckets() const { return fabric_->capabilities().untorn_bytes < bucket_bytes; }
 
  private:
-  [[nodiscard]] Result<> preload_nodes(const kv::Dataset& data, std::size_t part, std::size_t parts);
-
   const Settings settings_;
   fabric::Fabric* fabric_ = nullptr;
   std::map<fabric::NodeId, NodeState> nodes_;
