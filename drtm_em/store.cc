@@ -38,7 +38,16 @@ Result<> DrtmStore::connect(fabric::Fabric& fabric) {
   return {};
 }
 
-Result<> DrtmStore::preload(fabric::Fabric& /*fabric*/, const kv::Dataset& data) {
+// Each item is written by one thread, since a later record replaces an earlier one of the same item.
+Result<> DrtmStore::preload(fabric::Fabric& fabric, const kv::Dataset& data) {
+  const std::size_t threads = kv::preload_threads(fabric);
+  return in_parallel(threads, threads, [&, this](std::size_t part) -> Result<> {
+    preload_items(data, kv::part_of(settings_->items_per_node(), part, threads));
+    return {};
+  });
+}
+
+void DrtmStore::preload_items(const kv::Dataset& data, kv::Span numbers) {
   const ItemLayout& item = settings_->item;
   std::vector<std::byte> key(item.key_size());
   std::vector<std::byte> value(std::min(settings_->config.kept_value_bytes, item.value_size()));
@@ -47,14 +56,13 @@ Result<> DrtmStore::preload(fabric::Fabric& /*fabric*/, const kv::Dataset& data)
     cuckoo::KeyHash hash = settings_->family.hash(key);
     const cuckoo::Place place = hash.candidate(0);
     const auto found = nodes_.find(static_cast<fabric::NodeId>(place.node));
-    if (found == nodes_.end()) continue;
+    if (place.slot < numbers.first || place.slot >= numbers.end || found == nodes_.end()) continue;
     const std::uint64_t at = place.slot * item.bytes();
     fabric::Region& items = *found->second.items;
     data.value(i, value.data(), static_cast<std::uint32_t>(value.size()));
     fabric::copy_to_shared(items.at(at), key.data(), key.size());
     if (!value.empty()) fabric::copy_to_shared(items.at(at + item.value_at()), value.data(), value.size());
   }
-  return {};
 }
 
 std::unique_ptr<kv::Client> DrtmStore::client(fabric::Worker& worker, std::uint32_t slot) {

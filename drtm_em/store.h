@@ -9,6 +9,7 @@
 
 #include "common/kv/client_driven.h"
 #include "common/kv/further_loads.h"
+#include "common/kv/preloading.h"
 #include "common/rpc/remote.h"
 #include "drtm_em/settings.h"
 
@@ -64,6 +65,8 @@ class DrtmStore final : public kv::ClientDrivenStore, public kv::FurtherLoads {
   [[nodiscard]] NodeState& local(fabric::NodeId node) { return nodes_.at(node); }
 
  private:
+  // Preloads those items of this process's nodes that have these numbers on their nodes.
+  void preload_items(const kv::Dataset& data, kv::Span numbers);
   [[nodiscard]] bool holds_every_item() const;
   [[nodiscard]] std::uint64_t violations_at_rest(const WorkerState::Counts& sum) const;
 

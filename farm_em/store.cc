@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "common/fabric/memory.h"
+#include "common/kv/preloading.h"
 #include "common/kv/regions.h"
 #include "farm_em/client.h"
 
@@ -58,15 +59,25 @@ Result<> FarmStore::connect(fabric::Fabric& fabric) {
   return puts_->connect(fabric);
 }
 
-// Puts each key into the first free one of its six buckets. If none is free, it overwrites the home bucket,
-// so that GETs of the overwritten key will not find it.
-Result<> FarmStore::preload(fabric::Fabric& /*fabric*/, const kv::Dataset& data) {
+// Each node's buckets are filled by one thread, in the order of the records' numbers.
+Result<> FarmStore::preload(fabric::Fabric& fabric, const kv::Dataset& data) {
+  const std::size_t threads = kv::preload_threads(fabric);
+  return in_parallel(threads, threads, [&, this](std::size_t part) -> Result<> {
+    preload_nodes(data, part, threads);
+    return {};
+  });
+}
+
+// Fills those nodes of this process whose number modulo `parts` is `part`. Puts each key into the first free
+// one of its six buckets. If none is free, it overwrites the home bucket, so that GETs of the overwritten key
+// will not find it.
+void FarmStore::preload_nodes(const kv::Dataset& data, std::size_t part, std::size_t parts) {
   const Layout& layout = settings_->layout;
   std::vector<std::byte> key(layout.key_size());
   std::vector<std::byte> value(std::min(settings_->config.kept_value_bytes, layout.value_size()));
   std::map<fabric::NodeId, std::vector<bool>> taken;
   for (auto& [node, state] : nodes_) {
-    if (state.index != nullptr) taken[node].resize(settings_->values_per_node());
+    if (state.index != nullptr && node % parts == part) taken[node].resize(settings_->values_per_node());
   }
   for (std::uint64_t i = 0; i < data.count(); ++i) {
     data.key(i, key.data());
@@ -90,7 +101,6 @@ Result<> FarmStore::preload(fabric::Fabric& /*fabric*/, const kv::Dataset& data)
     fabric::copy_to_shared(bucket + key.size(), &slot, pointer_bytes);
     fabric::copy_to_shared(state.values->at(slot * layout.value_size()), value.data(), value.size());
   }
-  return {};
 }
 
 coro::Task<void> FarmStore::serve(fabric::Worker& worker, std::uint32_t index) {

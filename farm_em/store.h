@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -54,6 +55,8 @@ class FarmStore final : public kv::Store, public kv::FurtherLoads {
   [[nodiscard]] NodeState& local(fabric::NodeId node) { return nodes_.at(node); }
 
  private:
+  void preload_nodes(const kv::Dataset& data, std::size_t part, std::size_t parts);
+
   std::unique_ptr<const Settings> settings_;
   std::unique_ptr<PutChannel> puts_;
   std::string index_name_, values_name_;

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "common/kv/preloading.h"
+
 namespace loch::herd {
 namespace {
 
@@ -60,7 +62,16 @@ Result<> HerdStore::connect(fabric::Fabric& fabric) {
   return {};
 }
 
-Result<> HerdStore::preload(fabric::Fabric& /*fabric*/, const kv::Dataset& data) {
+// Each server's records are written by one thread, in the order of their numbers. Every thread looks at all
+// records: to find out whose one is takes far less than to write it.
+Result<> HerdStore::preload(fabric::Fabric& fabric, const kv::Dataset& data) {
+  const std::size_t threads = kv::preload_threads(fabric);
+  return in_parallel(threads, threads,
+                     [&, this](std::size_t part) { return preload_servers(data, part, threads); });
+}
+
+// Writes the records of those servers of this process whose number modulo `parts` is `part`.
+Result<> HerdStore::preload_servers(const kv::Dataset& data, std::size_t part, std::size_t parts) {
   const kv::DeployConfig& c = settings_.config;
   const std::uint32_t kept = settings_.partition.value_bytes;
   std::vector<std::byte> key(c.key_size), value(kept);
@@ -69,7 +80,7 @@ Result<> HerdStore::preload(fabric::Fabric& /*fabric*/, const kv::Dataset& data)
     const KeyHash hash = hash_of({key.data(), c.key_size}, settings_.rules.never_zero);
     const std::uint32_t server = settings_.server_of(hash);
     const auto home = nodes_.find(settings_.node_of_server(server));
-    if (home == nodes_.end()) continue;
+    if (server % parts != part || home == nodes_.end()) continue;
     data.value(i, value.data(), kept);
     Partition& partition = home->second.servers[server % c.server_workers]->partition();
     if (!partition.put(hash, value.data(), c.value_size, kept)) {

@@ -1,6 +1,7 @@
 // A deployed HERD: the nodes' regions, and the state of servers and client workers.
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -33,6 +34,7 @@ class HerdStore final : public kv::Store, public kv::FurtherLoads {
   [[nodiscard]] const Settings& settings() const { return settings_; }
 
  private:
+  [[nodiscard]] Result<> preload_servers(const kv::Dataset& data, std::size_t part, std::size_t parts);
   struct Node {
     // Request slots, ordered by server worker of this node, client of the cluster, and window slot
     // (outstanding operation).

@@ -14,16 +14,6 @@ namespace {
 
 using kv::OpStatus;
 
-TestCluster::Shape shape_with(std::map<std::string, std::string> options, std::uint32_t nodes = 4,
-                              const std::string& mutant = {}) {
-  TestCluster::Shape shape;
-  shape.nodes = nodes;
-  shape.options = std::move(options);
-  shape.options.try_emplace("nessie.expiry", "1s");
-  shape.mutant = mutant;
-  return shape;
-}
-
 // Executes requests of worker w until its next request is a CAS.
 void step_to_cas(TestCluster& cluster, std::uint32_t w) {
   while (cluster.fabric().next(cluster.worker(w))->verb != fabric::Verb::cas) ASSERT_TRUE(cluster.step(w));

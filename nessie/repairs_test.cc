@@ -16,18 +16,8 @@ namespace {
 
 using kv::OpStatus;
 
-TestCluster::Shape repair_shape(std::map<std::string, std::string> options, std::uint32_t nodes = 4,
-                                const std::string& mutant = {}) {
-  TestCluster::Shape shape;
-  shape.nodes = nodes;
-  shape.options = std::move(options);
-  shape.options.try_emplace("nessie.expiry", "1s");
-  shape.mutant = mutant;
-  return shape;
-}
-
 TEST(OnlineScrub, DoesNotShareLandingPlacesWithTheBackground) {
-  TestCluster cluster(repair_shape({}));
+  TestCluster cluster(shape_with({}));
   const Settings& settings = cluster.settings();
   std::set<std::uint32_t> lanes;
   for (std::uint32_t w = 0; w < settings.config.client_workers; ++w) {
@@ -62,7 +52,7 @@ TEST(OnlineScrub, DoesNotShareLandingPlacesWithTheBackground) {
 // A scrub (repair after clients' deaths) waits only a few times for a node that stops answering, not once for
 // each entry: the repairs that are under way wait together.
 TEST(OnlineScrub, WaitsForASilentNodeAFewTimes) {
-  TestCluster cluster(repair_shape({{"nessie.leak-scan", "on"}}));
+  TestCluster cluster(shape_with({{"nessie.leak-scan", "on"}}));
   for (std::uint64_t i = 0; i < 40; ++i) ASSERT_EQ(cluster.put(2, 700 + i, i).result.status, OpStatus::ok);
   cluster.kill(2);
   cluster.begin_scrub(0, {{2, 0}});
@@ -78,7 +68,7 @@ TEST(OnlineScrub, WaitsForASilentNodeAFewTimes) {
 // Every READ fails although every reconnection succeeds: the scrub (repair after clients' deaths) makes two
 // attempts for each node's share of the index and reports that it is incomplete.
 TEST(OnlineScrub, GivesUpWhereEveryReadFails) {
-  TestCluster cluster(repair_shape({{"nessie.leak-scan", "off"}}));
+  TestCluster cluster(shape_with({{"nessie.leak-scan", "off"}}));
   cluster.begin_scrub(1, {{3, 0}});
   std::uint32_t failed = 0;
   while (cluster.fabric().next(cluster.worker(1)) != nullptr) {
@@ -92,7 +82,7 @@ TEST(OnlineScrub, GivesUpWhereEveryReadFails) {
 // A PUT is under way: the index word names its pending entry, and that entry names the key's previous
 // version. The scan for leaked entries must suspect neither.
 TEST(OnlineScrub, TheVersionUnderALivingPutIsNoLeak) {
-  TestCluster cluster(repair_shape({{"nessie.leak-scan", "on"}}));
+  TestCluster cluster(shape_with({{"nessie.leak-scan", "on"}}));
   const std::uint64_t key = cluster.key_at({1, 3});
   ASSERT_EQ(cluster.put(2, key, 1).result.status, OpStatus::ok);
   cluster.begin_put(0, key, 2);
@@ -106,7 +96,7 @@ TEST(OnlineScrub, TheVersionUnderALivingPutIsNoLeak) {
 
 TEST(OnlineScrub, LeavesTheLivingNeighbourAlone) {
   for (const char* mutant : {"", "scrub-takes-nodes"}) {
-    TestCluster::Shape shape = repair_shape({}, 4, mutant);
+    TestCluster::Shape shape = shape_with({}, 4, mutant);
     shape.clients = 2;  // node n has the workers 2n and 2n+1
     TestCluster cluster(shape);
     const std::uint64_t of_dead = cluster.key_at({1, 3}), of_living = cluster.key_at({1, 5});
@@ -161,7 +151,7 @@ std::vector<std::uint64_t> lose_forty_entries(TestCluster& cluster) {
 }
 
 TEST(ManyRepairs, EmptyWordsOfLostMemoryTogether) {
-  TestCluster cluster(repair_shape({}));
+  TestCluster cluster(shape_with({}));
   lose_forty_entries(cluster);
   cluster.begin_declare(1, {2});
   EXPECT_EQ(most_at_once(cluster, 1, fabric::Verb::cas), Settings::repairs_at_once);
@@ -172,7 +162,7 @@ TEST(ManyRepairs, EmptyWordsOfLostMemoryTogether) {
 }
 
 TEST(ManyRepairs, LookAtEntriesOfTheDeadTogether) {
-  TestCluster cluster(repair_shape({{"nessie.leak-scan", "off"}}));
+  TestCluster cluster(shape_with({{"nessie.leak-scan", "off"}}));
   for (std::uint64_t i = 0; i < 40; ++i) ASSERT_EQ(cluster.put(2, 700 + i, i).result.status, OpStatus::ok);
   cluster.kill(2);
   cluster.begin_scrub(0, {{2, 0}});
@@ -185,7 +175,7 @@ TEST(ManyRepairs, LookAtEntriesOfTheDeadTogether) {
 // The repairs under way have read words of lost memory, and their CASes are posted. A client that meets one
 // of these words empties its slot itself and stores a value there, which the late CAS must not touch.
 TEST(ManyRepairs, AWordThatAClientChangesMeanwhileStays) {
-  TestCluster cluster(repair_shape({}));
+  TestCluster cluster(shape_with({}));
   const std::vector<std::uint64_t> keys = lose_forty_entries(cluster);
   cluster.begin_declare(1, {2});
   while (cluster.fabric().next(cluster.worker(1))->verb != fabric::Verb::cas) ASSERT_TRUE(cluster.step(1));

@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/fabric/memory.h"
@@ -310,5 +311,17 @@ class TestCluster {
   std::uint64_t next_key_ = 1'000'000;
   bool done_ = false;
 };
+
+// A cluster of four nodes unless told otherwise, with these options; its entries expire after a second unless
+// the options say when.
+inline TestCluster::Shape shape_with(std::map<std::string, std::string> options, std::uint32_t nodes = 4,
+                                     const std::string& mutant = {}) {
+  TestCluster::Shape shape;
+  shape.nodes = nodes;
+  shape.options = std::move(options);
+  shape.options.try_emplace("nessie.expiry", "1s");
+  shape.mutant = mutant;
+  return shape;
+}
 
 }  // namespace loch::nessie::testing

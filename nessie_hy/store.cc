@@ -84,8 +84,8 @@ Result<Peer> HyStore::look_up(fabric::NodeId node) const {
   return peer;
 }
 
-Result<> HyStore::preload(fabric::Fabric& /*fabric*/, const kv::Dataset& data) {
-  return tables_.preload(data);
+Result<> HyStore::preload(fabric::Fabric& fabric, const kv::Dataset& data) {
+  return tables_.preload(fabric, data);
 }
 
 coro::Task<void> HyStore::serve(fabric::Worker& worker, std::uint32_t index) {

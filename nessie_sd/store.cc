@@ -9,8 +9,8 @@ Result<> SdStore::setup_node(fabric::Fabric& fabric, fabric::NodeId node) {
 
 Result<> SdStore::connect(fabric::Fabric& fabric) { return tables_.connect(fabric); }
 
-Result<> SdStore::preload(fabric::Fabric& /*fabric*/, const kv::Dataset& data) {
-  return tables_.preload(data);
+Result<> SdStore::preload(fabric::Fabric& fabric, const kv::Dataset& data) {
+  return tables_.preload(fabric, data);
 }
 
 coro::Task<void> SdStore::serve(fabric::Worker& worker, std::uint32_t index) {

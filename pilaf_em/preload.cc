@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/fabric/memory.h"
+#include "common/kv/preloading.h"
 #include "pilaf_em/store.h"
 
 namespace loch::pilaf {
@@ -48,12 +49,23 @@ Result<> PilafStore::preload(fabric::Fabric& fabric, const kv::Dataset& data) {
       fabric::store_word_release(state.membership->at(i * 8), static_cast<std::uint64_t>(Member::serves));
     }
   }
+  const std::size_t threads = kv::preload_threads(fabric);
+  LOCH_TRY(in_parallel(threads, threads,
+                       [&, this](std::size_t part) { return preload_shards(fabric, data, part, threads); }));
+  return s.log_path.empty() ? Result<>() : open_logs();
+}
+
+// Writes the records of those shards of this process whose number modulo `parts` is `part`, each shard's in
+// the order of their numbers.
+Result<> PilafStore::preload_shards(const fabric::Fabric& fabric, const kv::Dataset& data, std::size_t part,
+                                    std::size_t parts) {
+  const Settings& s = *settings_;
   std::vector<std::byte> key(s.config.key_size), value(s.kept());
   for (std::uint64_t i = 0; i < data.count(); ++i) {
     data.key(i, key.data());
     const std::span<const std::byte> own_key(key.data(), data.key_size(i, s.config.key_size));
     const std::uint32_t number = s.shard_of({key.data(), data.key_size(i, s.config.key_size)});
-    if (!fabric.is_local(s.node_of(number))) continue;
+    if (number % parts != part || !fabric.is_local(s.node_of(number))) continue;
     const std::uint32_t size = data.value_size(i, s.config.value_size);
     const std::uint32_t kept = std::min(size, static_cast<std::uint32_t>(value.size()));
     data.value(i, value.data(), kept);
@@ -61,7 +73,7 @@ Result<> PilafStore::preload(fabric::Fabric& fabric, const kv::Dataset& data) {
     if (!shard(number).put_now({.key = own_key, .value = view, .crc = crc_of(own_key, view)}))
       return no_room(s, number);
   }
-  return s.log_path.empty() ? Result<>() : open_logs();
+  return {};
 }
 
 Result<> PilafStore::open_logs() {

@@ -1,6 +1,7 @@
 // A deployed Pilaf: the regions of the local nodes, their servers' shards, and clients' links to every shard.
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <optional>
@@ -121,6 +122,8 @@ class PilafStore final : public kv::Store, public kv::FurtherLoads {
   [[nodiscard]] Shard& shard(std::uint32_t number);
 
  private:
+  [[nodiscard]] Result<> preload_shards(const fabric::Fabric& fabric, const kv::Dataset& data,
+                                        std::size_t part, std::size_t parts);
   [[nodiscard]] Result<> open_logs();
   [[nodiscard]] coro::Task<kv::Repair> declare_all(fabric::Worker* worker, std::vector<fabric::NodeId> lost);
   [[nodiscard]] coro::Task<bool> declare(fabric::Worker* worker, fabric::NodeId lost);

@@ -147,8 +147,7 @@ class RaceClient final : public kv::Client, Lane {
     block_.reset();
     if (done == Ended::ok) own.give(places.node, found_.word);
     if (done == Ended::unknown) leave({Doubt::Step::update, {places.node, found_.offset}, found_.word, mine});
-    if (done == Ended::unknown && settings.has("update-error-fails")) co_return Ended::failed;
-    co_return done;
+    co_return settings.has("update-error-fails") && done == Ended::unknown ? Ended::failed : done;
   }
 
   // Commits the operation's pending entry if no other slot has an entry of the key, pending or committed;
@@ -237,7 +236,7 @@ class RaceClient final : public kv::Client, Lane {
 
   coro::Task<Ended> remove_once() {
     LOCH_CO_TRY(look_for_key(false));
-    const Word left = settings.parks_blocks ? parked(found_.word) : 0;
+    const Word left = settings.is_published ? 0 : parked(found_.word);
     // If the outcome of this CAS is unknown, it stays so: a free slot does not tell which client's DELETE
     // freed it.
     LOCH_CO_TRY(replace(left));

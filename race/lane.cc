@@ -70,8 +70,7 @@ coro::Task<Ended> Lane::reconnect(fabric::NodeId peer) {
 coro::Task<Ended> Lane::read(const rpc::Remote* from, std::uint64_t offset, fabric::LocalSlice into,
                              std::uint32_t bytes) {
   for (std::uint32_t tries = 0; tries < most_tries && !from->is_lost; ++tries) {
-    const fabric::Completion done = co_await worker.read(from->region, offset, into, bytes, stats);
-    if (done.ok()) co_return Ended::ok;
+    if ((co_await worker.read(from->region, offset, into, bytes, stats)).ok()) co_return Ended::ok;
     LOCH_CO_TRY(reconnect(from->region.node));
   }
   co_return Ended::failed;
@@ -131,6 +130,7 @@ coro::Task<Ended> Lane::read_directory(fabric::NodeId peer) {
 coro::Task<Ended> Lane::look() {
   const rpc::Remote &table = own.table[places.node], &blocks = own.blocks[places.node];
   const std::uint32_t home = own.home(places);
+  const std::uint32_t most_inline = std::min(worker.capabilities().max_inline_bytes, block_unit);
   view = {.where = {{{home, home}, {home, home}}}};
   for (std::uint32_t tries = 0, rounds = 0; tries < most_tries;) {
     if (table.is_lost || blocks.is_lost) co_return Ended::failed;
@@ -141,6 +141,7 @@ coro::Task<Ended> Lane::look() {
     } else if (unwritten) {
       chain[count++] = fabric::one_sided(fabric::Verb::write, blocks.region, unwritten->number * block_unit,
                                          out, settings.block.bytes(), stats);
+      chain[0].is_inline = settings.is_published && settings.block.bytes() <= most_inline;
     }
     for (std::size_t i = 0; i < 2; ++i) {
       if (view.next(i) == View::nowhere) continue;
@@ -181,7 +182,8 @@ coro::Task<Ended> Lane::fetch(fabric::NodeId peer, Word named_by, kv::Key key) {
     LOCH_PROBE("race.block-torn");
     co_return Ended::again;
   }
-  if (settings.has_block_generation && head.generation != entry.generation) {
+  if (settings.has_generation && head.generation != entry.generation &&
+      !settings.has("no-block-generation")) {
     ++own.counters.other_generations;
     LOCH_PROBE("race.block-used-again");
     co_return Ended::again;

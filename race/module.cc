@@ -193,15 +193,13 @@ class RaceModule final : public kv::Module {
     LOCH_TRY(check(config, options));
     LOCH_ASSIGN(const Flaw flaw, Flaw::named("race", mutant));
     const bool is_hardened = options.choice("race.variant") == "hardened";
-    const bool has_generation = (is_hardened || options.boolean("race.mend-r5")) && flaw != "no-generation";
     Settings s{
         .config = config,
         .flaw = flaw,
         .is_pending_first = is_hardened || options.boolean("race.mend-r2"),
-        .has_word_generation = has_generation,
-        .has_block_generation = has_generation && flaw != "no-block-generation",
+        .has_generation = (is_hardened || options.boolean("race.mend-r5")) && flaw != "no-generation",
         .frees_blocks = is_hardened || options.boolean("race.reuse"),
-        .parks_blocks = is_hardened,
+        .is_published = !is_hardened,
         .shape = choose_shape(config, options),
         .block = {config.key_size, config.value_size, std::min(config.value_size, config.kept_value_bytes)},
         .put_cpu = options.integer("race.put-cpu"),

@@ -302,6 +302,34 @@ TEST(OnSim, RequestsOfEachOperation) {
   }
 }
 
+coro::Task<void> update_once(support::Lane* lane, fabric::Worker* worker, Nanos* span) {
+  const Nanos began = worker->now();
+  const support::Lane::Outcome put = co_await lane->put(1, 5);
+  *span = put.result.status == kv::OpStatus::ok ? worker->now() - began : 0;
+}
+
+// As in SMART's artifact, the published variant inlines the WRITE of a block of one unit, so that its NIC
+// does not read the block over the bus; a larger block it does not inline, and the hardened variant none.
+TEST(OnSim, APublishedBlockOfOneUnitIsInlined) {
+  const auto module = make_module();
+  std::map<std::pair<bool, std::uint32_t>, Nanos> spans;
+  for (const bool is_published : {false, true}) {
+    for (const std::uint32_t value_size : {8U, 72U}) {
+      kv::DeployConfig config = small_deploy(2, 1, 0, 4, value_size, 8);
+      config.server_nodes = 1;
+      const std::map<std::string, std::string> options = {
+          {"race.variant", is_published ? "published" : "hardened"}};
+      StoreCluster cluster(make_fabric("sim", {.nodes = 2}), *module, {.config = config, .options = options});
+      Nanos& span = spans[{is_published, value_size}];
+      cluster.start(0, [&](support::Lane* lane) { return update_once(lane, &cluster.worker(0), &span); });
+      ASSERT_EQ(cluster.run(), fabric::RunEnd::finished);
+      ASSERT_GT(span, 0);
+    }
+  }
+  EXPECT_LT((spans[{true, 8}]), (spans[{false, 8}]) - 300);
+  EXPECT_EQ((spans[{true, 72}]), (spans[{false, 72}]));
+}
+
 coro::Task<void> update_often(support::Lane* lane, std::uint64_t* wrong) {
   for (std::uint64_t i = 0; i < 9'000; ++i) {
     const support::Lane::Outcome put = co_await lane->put(i % 4, i);

@@ -114,9 +114,8 @@ struct Repairs : Lane {
       // also the subtable that a split of this one may just be filling
       if (depths[suffix] < shape.max_depth) LOCH_CO_TRY(scrub_subtable(peer, suffix | 1U << depths[suffix]));
     }
-    for (std::size_t i = 0; i < left.size(); ++i) {
-      const Ended ended = co_await split(peer, left[i], depths[left[i]]);
-      if (ended == Ended::failed) co_return ended;
+    for (const std::uint32_t suffix : left) {
+      if (co_await split(peer, suffix, depths[suffix]) == Ended::failed) co_return Ended::failed;
     }
     co_return Ended::ok;
   }

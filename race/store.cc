@@ -12,6 +12,7 @@
 #include "common/fabric/memory.h"
 #include "common/kv/checks.h"
 #include "common/kv/findings.h"
+#include "common/kv/preloading.h"
 #include "common/kv/regions.h"
 #include "race/lane.h"
 
@@ -73,11 +74,9 @@ struct Audit {
   void look_at_word(std::uint64_t slot, Word word, Word header) {
     const Entry entry = Entry::unpack(word);
     const std::string where = fmt::format("node {}, slot at {}", node, slot);
-    if (entry.is_pending) {
-      // If a node crashed together with its clients, nobody has removed those clients' pending entries.
-      if (!has_dead_clients) findings.add("{}: pending for ever", where);
-      return;
-    }
+    // If a node crashed together with its clients, nobody has removed those clients' pending entries.
+    if (entry.is_pending && !has_dead_clients) findings.add("{}: pending for ever", where);
+    if (entry.is_pending) return;
     if (!named.insert(entry.block).second)
       findings.add("{}: {}", where,
                    is_free(word) ? "the block left there is in use" : "its block is another slot's as well");
@@ -117,12 +116,11 @@ std::optional<Block> FreeBlocks::take_oldest() {
 }
 
 void WorkerState::add(fabric::NodeId node, chunks::Chunk chunk) {
-  const std::uint64_t units = settings.block.units();
-  free[node].add({chunk.first * units, 0}, chunk.count, units);
+  free[node].add({chunk.first * settings.block.units(), 0}, chunk.count, settings.block.units());
 }
 
 void WorkerState::put_back(fabric::NodeId node, Block block) {
-  block.generation = settings.has_word_generation ? (block.generation + 1) % generations : 0;
+  block.generation = settings.has_generation ? (block.generation + 1) % generations : 0;
   free[node].add(block);
 }
 
@@ -185,7 +183,8 @@ Result<> RaceStore::connect(fabric::Fabric& fabric) {
   return {};
 }
 
-Result<> RaceStore::preload(fabric::Fabric& /*fabric*/, const kv::Dataset& data) {
+// Each node's table is filled by one thread, in the order of the records' numbers.
+Result<> RaceStore::preload(fabric::Fabric& fabric, const kv::Dataset& data) {
   const Settings& s = settings_;
   for (auto& [node, state] : nodes_) {
     if (state.table == nullptr) continue;
@@ -197,48 +196,50 @@ Result<> RaceStore::preload(fabric::Fabric& /*fabric*/, const kv::Dataset& data)
       fabric::store_word_release(state.table->at(s.shape.entry_at(suffix)), directory_entry(s.shape.depth));
     }
   }
-  std::map<fabric::NodeId, std::uint64_t> placed;  // number of records put on each node so far
-  std::vector<std::byte> key(s.config.key_size), value(s.block.kept), scratch(s.block.checked_bytes());
-  for (std::uint64_t record = 0; record < data.count(); ++record) {
-    data.key(record, key.data());
-    const Places places = s.shape.places({key.data(), s.config.key_size});
-    if (!nodes_.contains(places.node)) continue;
-    const NodeState& state = local(places.node);
-    const std::uint64_t number = ++placed[places.node];
-    if (number >= s.preload_blocks)
-      return kv::refuse("keys: more than {} of {} fall on node {}", number, data.count(), places.node);
-    // the slot that an INSERT would take
-    View view;
-    const std::uint64_t subtable = s.shape.subtable_bytes() * bits(places.suffix, 0, s.shape.depth);
-    for (const std::size_t i : {0, 1}) {
-      for (const std::uint32_t half : {0, 1})
-        view.add(places, i, half, subtable,
-                 state.table->at(subtable + places.bucket[i] + half * bucket_bytes));
+  const std::size_t threads = kv::preload_threads(fabric);
+  return in_parallel(threads, threads, [&, this](std::size_t part) -> Result<> {
+    std::map<fabric::NodeId, std::uint64_t> placed;  // number of records put on each node so far
+    std::vector<std::byte> key(s.config.key_size), value(s.block.kept), scratch(s.block.checked_bytes());
+    for (std::uint64_t record = 0; record < data.count(); ++record) {
+      data.key(record, key.data());
+      const Places places = s.shape.places({key.data(), s.config.key_size});
+      if (places.node % threads != part || !nodes_.contains(places.node)) continue;
+      const NodeState& state = local(places.node);
+      const std::uint64_t number = ++placed[places.node];
+      if (number >= s.preload_blocks)
+        return kv::refuse("keys: more than {} of {} fall on node {}", number, data.count(), places.node);
+      // the slot that an INSERT would take
+      View view;
+      const std::uint64_t subtable = s.shape.subtable_bytes() * bits(places.suffix, 0, s.shape.depth);
+      for (const std::size_t i : {0, 1}) {
+        for (const std::uint32_t half : {0, 1})
+          view.add(places, i, half, subtable,
+                   state.table->at(subtable + places.bucket[i] + half * bucket_bytes));
+      }
+      const View::Seen* slot = view.free_slot(!s.is_pending_first);
+      if (slot == nullptr)
+        return kv::refuse(
+            "race.load-factor: no slot is free for record {}; expected a smaller share, or a larger table",
+            record);
+      const Entry entry{places.fingerprint, s.block.units(), number * s.block.units()};
+      const BlockHead head{0, static_cast<std::uint16_t>(s.config.key_size), s.config.value_size, ~0U};
+      data.value(record, value.data(), s.block.kept);
+      s.block.write({state.blocks, number * s.block.bytes()}, head, {key.data(), s.config.key_size},
+                    {value.data(), s.config.value_size, s.block.kept}, scratch);
+      fabric::store_word_release(state.table->at(slot->offset), entry.pack());
     }
-    const View::Seen* slot = view.free_slot(!s.is_pending_first);
-    if (slot == nullptr)
-      return kv::refuse(
-          "race.load-factor: no slot is free for record {}; expected a smaller share, or a larger table",
-          record);
-    const Entry entry{places.fingerprint, s.block.units(), number * s.block.units()};
-    const BlockHead head{0, static_cast<std::uint16_t>(s.config.key_size), s.config.value_size, ~0U};
-    data.value(record, value.data(), s.block.kept);
-    s.block.write({state.blocks, number * s.block.bytes()}, head, {key.data(), s.config.key_size},
-                  {value.data(), s.config.value_size, s.block.kept}, scratch);
-    fabric::store_word_release(state.table->at(slot->offset), entry.pack());
-  }
-  return {};
+    return {};
+  });
 }
 
 std::vector<std::string> RaceStore::audit(const std::vector<fabric::NodeId>& lost) const {
   // The published variant is not audited: it is known to leave two entries of one key.
-  if (!settings_.parks_blocks) return {};
+  if (settings_.is_published) return {};
   const auto drives = [&](fabric::NodeId node) { return settings_.config.drives(node); };
-  const bool has_dead_clients = std::ranges::any_of(lost, drives);
   kv::Findings findings;
   for (const auto& [node, state] : nodes_) {
     if (state.table == nullptr || std::ranges::find(lost, node) != lost.end()) continue;
-    Audit{settings_, nodes_, has_dead_clients, findings, node}.look_at_all();
+    Audit{settings_, nodes_, std::ranges::any_of(lost, drives), findings, node}.look_at_all();
   }
   return findings.take();
 }

@@ -46,10 +46,11 @@ struct Settings {
   // The differences between the variants of the design (hardened, as published, known-bad).
   Flaw flaw;                     // none, or the known-bad variant
   bool is_pending_first = true;  // INSERT writes a pending entry, commits it if a second look finds no other
-  bool has_word_generation = true;
-  bool has_block_generation = true;  // readers compare the block's generation with the slot's word
-  bool frees_blocks = true;          // a block that no slot names any more is used again
-  bool parks_blocks = true;          // a DELETE leaves the block in the free slot, for the next INSERT
+  bool has_generation = true;    // slots' words and blocks have a generation, which readers compare
+  bool frees_blocks = true;      // a block that no slot names any more is used again
+  // As SMART's artifact: a WRITE of one unit is inlined. Hardened, a DELETE leaves the block in the free
+  // slot.
+  bool is_published = false;
   Shape shape;
   BlockLayout block;
   std::optional<chunks::ChunkPlan> chunks;  // none: each client begins with all its blocks

@@ -49,8 +49,8 @@ Driver::Driver(const LoadConfig& load, const kv::DeployConfig& deploy, const Rec
       logs_(std::move(logs)),
       judges_values_(load.values_are_judged && (load.verify || logs_)),
       is_plain_(load.think == 0 && load.pause == 0 && load.rate == 0 && !load.script && load.multi_get == 1 &&
-                load.mix.insert == 0 && load.mix.read_modify_write == 0) {
-  if (load.computes_keys_ahead) keys_ = KeyTable(records);
+                load.mix.insert == 0 && load.mix.read_modify_write == 0),
+      keys_(load.keys) {
   const bool is_uniform = load.distribution.kind == Distribution::uniform && !load.replay;
   if (is_uniform && load.mix.insert == 0 && load.readers == 0) draws_below_ = records.count();
   // choose() compares 53 random bits k with this number instead of the fraction k / 2^53 with mix.get.

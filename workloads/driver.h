@@ -134,6 +134,7 @@ struct LoadConfig {
   bool verify = false;  // true: check the value that every GET returns
   // true: compute the keys of the preloaded records before the run, if they take at most KeyTable::bytes_max.
   bool computes_keys_ahead = false;
+  KeyTable keys;  // the keys computed before the run (set by run_load)
   // false: GETs return meaningless bytes, as those of an emulation do, and are not verified (set by run_load)
   bool values_are_judged = true;
   bool scrub = false;  // true: repair what lost nodes left half-done (scrub), once the load has ended
@@ -337,7 +338,7 @@ class Driver {
   // whether every operation of a window slot (place for one operation) is a GET, PUT, DELETE or INSERT,
   // issued as soon as the previous one has ended
   const bool is_plain_;
-  KeyTable keys_;
+  const KeyTable keys_;
   // The number N of records, if every worker draws uniformly from the first N; 0: choose_record() draws them.
   std::uint64_t draws_below_ = 0;
   // choose() draws 53 random bits; if they are below this number, the operation is a GET.

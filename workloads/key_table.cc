@@ -10,9 +10,10 @@ KeyTable::KeyTable(const Records& records) {
   const std::uint64_t words = 1 + (records.shape().key_size + word - 1) / word;
   if (records.count() > bytes_max / (words * word)) return;
   stride_ = words * word;
-  words_ = std::make_unique<std::uint64_t[]>(records.count() * words);
+  const auto table = std::make_shared<std::uint64_t[]>(records.count() * words);
+  words_ = table;
   for (; count_ < records.count(); ++count_) {
-    std::uint64_t* const digest = &words_[count_ * words];
+    std::uint64_t* const digest = &table[count_ * words];
     auto* const key = reinterpret_cast<std::byte*>(digest + 1);
     records.key(count_, key);
     *digest = kv::key_digest({key, records.key_size(count_)});

@@ -35,8 +35,9 @@ class KeyTable {
     return reinterpret_cast<const std::byte*>(words_.get()) + record * stride_;
   }
 
-  // For each record the digest of its key and then the key, padded to whole words.
-  std::unique_ptr<std::uint64_t[]> words_;
+  // For each record the digest of its key and then the key, padded to whole words. Shared by the copies of a
+  // table, which the loads of one store have one after the other.
+  std::shared_ptr<const std::uint64_t[]> words_;
   std::uint64_t count_ = 0, stride_ = 0;
 };
 

@@ -206,8 +206,9 @@ void merge(const Share& share, RunOutcome& into, std::uint64_t& inserts_refused)
   }
 }
 
-LoadConfig load_of(const RunPlan& plan) {
+LoadConfig load_of(const RunPlan& plan, const KeyTable& keys) {
   LoadConfig load = plan.load;
+  load.keys = keys;
   load.values_are_judged = plan.module->consistency(plan.options) != kv::Consistency::none;
   return load;
 }
@@ -274,19 +275,21 @@ Result<std::unique_ptr<Deployed>> set_up(fabric::Fabric& fabric, const RunPlan& 
   LOCH_TRY(fabric::check(needs, fabric.capabilities()));
   LOCH_ASSIGN(Records records, Records::make(plan.records));
   auto deployed = std::make_unique<Deployed>(
-      Deployed{.records = std::move(records), .store = nullptr, .driver = nullptr, .counts = {}});
+      Deployed{.records = std::move(records), .keys = {}, .store = nullptr, .driver = nullptr, .counts = {}});
+  if (plan.load.computes_keys_ahead) deployed->keys = KeyTable(deployed->records);
   LOCH_ASSIGN(const kv::SlotUse use, slots_of(*plan.module, plan.options, plan.records));
   LOCH_ASSIGN(deployed->store, plan.module->deploy(kv::slotted(plan.deploy, use), plan.options, plan.mutant));
   if (use.any()) deployed->store = kv::make_slotted(std::move(deployed->store), plan.deploy, use);
-  LOCH_ASSIGN(deployed->driver, Driver::make(load_of(plan), plan.deploy, deployed->records, *deployed->store,
-                                             fabric, plan.logs));
+  LOCH_ASSIGN(deployed->driver, Driver::make(load_of(plan, deployed->keys), plan.deploy, deployed->records,
+                                             *deployed->store, fabric, plan.logs));
   LOCH_TRY(lay_out(fabric, plan, *deployed));
   return deployed;
 }
 
 Result<> change_load(fabric::Fabric& fabric, const RunPlan& plan, Deployed& deployed) {
   LOCH_ASSIGN(std::unique_ptr<Driver> driver,
-              Driver::make(load_of(plan), plan.deploy, deployed.records, *deployed.store, fabric, plan.logs));
+              Driver::make(load_of(plan, deployed.keys), plan.deploy, deployed.records, *deployed.store,
+                           fabric, plan.logs));
   LOCH_TRY(driver->take_workers(*deployed.driver));
   deployed.driver = std::move(driver);
   return {};

@@ -86,6 +86,7 @@ struct RunOutcome {
 // A store that is deployed on a fabric and preloaded.
 struct Deployed {
   Records records;
+  KeyTable keys;  // computed once for all loads; empty if they compute keys as they use them
   std::unique_ptr<kv::Store> store;
   std::unique_ptr<Driver> driver;
   LoadCounts counts;  // of store->counters()

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "common/fabric/memory.h"
+#include "common/kv/preloading.h"
 
 namespace loch::coupled {
 
@@ -67,20 +68,27 @@ fabric::RemoteRegion Tables::own_index(fabric::NodeId node) const {
   return *found;
 }
 
-Result<> Tables::preload(const kv::Dataset& data) {
+Result<> Tables::preload(const fabric::Fabric& fabric, const kv::Dataset& data) {
   LOCH_CHECK_EQ(data.count(), settings_.config.keys);
   const auto write_key = [&data](std::uint64_t i, std::byte* out) { data.key(i, out); };
   LOCH_ASSIGN(
       const cuckoo::Placement placement,
       cuckoo::plan_placement(settings_.family, settings_.config.keys, settings_.config.key_size, write_key));
+  struct Place {
+    Row* row;
+    std::uint32_t number;  // of the row in the cluster
+  };
+  std::vector<Place> rows;
   for (auto& [node, tables] : nodes_) {
     for (std::uint32_t server = 0; server < tables.rows.size(); ++server) {
       fabric::store_word_release(tables.membership->at(server * 8),
                                  static_cast<std::uint64_t>(Member::serves));
-      LOCH_TRY(fill_row(*tables.rows[server], node * settings_.servers() + server, data, placement));
+      rows.push_back({tables.rows[server].get(), node * settings_.servers() + server});
     }
   }
-  return {};
+  return in_parallel(rows.size(), kv::preload_threads(fabric), [&, this](std::size_t i) {
+    return fill_row(*rows[i].row, rows[i].number, data, placement);
+  });
 }
 
 // Fills a server worker's table (row) as if its keys were PUT one after the other; entries are numbered in

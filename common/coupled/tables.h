@@ -106,7 +106,7 @@ class Tables {
   // setup_node(), connect() and preload() implement the functions of the same names of kv::Store.
   [[nodiscard]] Result<> setup_node(fabric::Fabric& fabric, fabric::NodeId node);
   [[nodiscard]] Result<> connect(fabric::Fabric& fabric);
-  [[nodiscard]] Result<> preload(const kv::Dataset& data);
+  [[nodiscard]] Result<> preload(const fabric::Fabric& fabric, const kv::Dataset& data);
 
   // restart_node(), declare_lost(), needs() and audit() implement the functions of the same names of
   // kv::Store. A restarted node serves again once it has been declared lost.

@@ -56,7 +56,7 @@ def commands(name: str, files: Sequence[Path], root: Path) -> Iterator[tuple[lis
         yield [*tool("flake8"), "--config", str(ROOT / ".flake8"), *listed], {}
     else:
         cache = os.path.join(os.environ.get("LOCH_BUILD") or str(ROOT / "build"), "mypy")
-        mypy = [*tool("mypy"), "--config-file", config, "--no-error-summary"]
+        mypy = [*tool("mypy"), "--config-file", config, "--no-error-summary", "--scripts-are-modules"]
         path = [str(root / "tools"), str(root)]
         packages = [word for package in PACKAGES if (root / package).is_dir() for word in ("-p", Path(package).name)]
         if packages:

@@ -1,4 +1,5 @@
-"""A Slurm cluster of one node for a test, with its own munged, slurmctld and slurmd in a folder and on free ports.
+"""A Slurm cluster of one node, or of several on this machine, for a test: with its own munged, slurmctld and a slurmd a node
+in a folder and on free ports.
 
 The programs are from Debian's packages, either installed or unpacked into the build folder, as ./loch test does,
 because installing the packages would start services and enable them for every boot.
@@ -22,7 +23,6 @@ CONFIGURATION = """\
 ClusterName=test
 SlurmctldHost={host}(127.0.0.1)
 SlurmctldPort={controller_port}
-SlurmdPort={node_port}
 SlurmUser={user}
 SlurmdUser={user}
 AuthType=auth/munge
@@ -30,11 +30,11 @@ CredType=cred/munge
 AuthInfo=socket={folder}/munge.socket
 PluginDir={plugins}
 StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool
+SlurmdSpoolDir={folder}/spool-%n
 SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdPidFile={folder}/slurmd.pid
+SlurmdPidFile={folder}/slurmd-%n.pid
 SlurmctldLogFile={folder}/slurmctld.log
-SlurmdLogFile={folder}/slurmd.log
+SlurmdLogFile={folder}/slurmd-%n.log
 SlurmSchedLogFile={folder}/sched.log
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
@@ -48,9 +48,9 @@ ReturnToService=2
 KillWait=2
 MinJobAge=300
 MaxArraySize=1001
-NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={node_port} CPUs={cpus} State=UNKNOWN
-PartitionName=main Nodes={node} Default=YES MaxTime=INFINITE State=UP
+PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
+NODE = "NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={cpus} State=UNKNOWN\n"
 
 
 def missing():
@@ -91,8 +91,9 @@ def _free_port():
 class SlurmNode:
     """A context manager that starts the cluster; `environment` lets sbatch and the other commands find it."""
 
-    def __init__(self, cpus=2):
+    def __init__(self, cpus=2, names=("only",)):
         self.cpus = cpus
+        self.names = names
         self.folder = Path(tempfile.mkdtemp(prefix="slurm."))
         self.processes = {}
         library = _plugins()
@@ -105,22 +106,24 @@ class SlurmNode:
         self._configure(library)
 
     def _configure(self, library):
-        for name in ("state", "spool"):
+        for name in ("state", *(f"spool-{name}" for name in self.names)):
             (self.folder / name).mkdir()
         key = self.folder / "munge.key"
         key.touch(mode=0o600)
         key.write_bytes(secrets.token_bytes(64))
+        host = socket.gethostname().split(".")[0]
         values = {
-            "host": socket.gethostname().split(".")[0],
-            "node": "only",
+            "host": host,
             "controller_port": _free_port(),
-            "node_port": _free_port(),
             "user": getpass.getuser(),
             "folder": self.folder,
             "plugins": library,
-            "cpus": self.cpus,
         }
-        (self.folder / "slurm.conf").write_text(CONFIGURATION.format(**values), encoding="utf-8")
+        nodes = [NODE.format(name=name, host=host, port=_free_port(), cpus=self.cpus) for name in self.names]
+        configuration = CONFIGURATION.format(**values)
+        at = configuration.index("PartitionName")
+        text = configuration[:at] + "".join(nodes) + configuration[at:]
+        (self.folder / "slurm.conf").write_text(text, encoding="utf-8")
 
     def __enter__(self):
         try:
@@ -137,8 +140,11 @@ class SlurmNode:
             )
             self._wait(lambda: (self.folder / "munge.socket").exists(), "munged")
             self._start("slurmctld", "-D", "-c", "-f", self.environment["SLURM_CONF"])
-            self.start_node()
-            self._wait(lambda: self.said("sinfo", "-h", "-o", "%t").strip() == "idle", "the node")
+            for name in self.names:
+                self.start_node(name)
+            self._wait(
+                lambda: self.said("sinfo", "-h", "-N", "-o", "%t").split() == ["idle"] * len(self.names), "a node"
+            )
         except BaseException:
             self.__exit__()
             raise
@@ -155,9 +161,10 @@ class SlurmNode:
                 process.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def start_node(self):
-        """Starts slurmd, for the first time or after it was stopped."""
-        self._start("slurmd", "-D", "-N", "only", "-f", self.environment["SLURM_CONF"], "-d", str(_found("slurmstepd")))
+    def start_node(self, name="only"):
+        """Starts a node's slurmd, for the first time or after it was stopped."""
+        argv = ["-D", "-N", name, "-f", self.environment["SLURM_CONF"], "-d", str(_found("slurmstepd"))]
+        self._start("slurmd", *argv, key="slurmd" if name == "only" else f"slurmd {name}")
 
     def said(self, program, *argv):
         """The output of a Slurm command."""
@@ -170,9 +177,9 @@ class SlurmNode:
             timeout=30,
         ).stdout
 
-    def _start(self, program, *argv):
+    def _start(self, program, *argv, key=None):
         with open(self.folder / f"{program}.out", "ab") as out:
-            self.processes[program] = subprocess.Popen(
+            self.processes[key or program] = subprocess.Popen(
                 [_found(program), *argv],
                 stdin=subprocess.DEVNULL,
                 stdout=out,

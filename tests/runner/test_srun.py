@@ -1,17 +1,20 @@
 """Tests of loch-bench under srun, on a Slurm of one node: ranks over shared memory and over emulated NICs, whose
-launchers meet in a folder; a rank that is killed, a job that is cancelled, and what is left behind."""
+launchers meet in a folder; a rank that is killed, a job that is cancelled, and what is left behind. And of the runner in
+an allocation of two nodes, whose processes run a sweep on one store."""
 
 import json
 import os
 import re
 import signal
 import subprocess
+import sys
+import textwrap
 import time
 import unittest
 from pathlib import Path
 
 import slurm_node
-from support import Folder
+from support import ROOT, Folder
 
 WHY_NOT = slurm_node.missing()
 PROGRAM = Path(os.environ["LOCH_BIN"])
@@ -141,6 +144,57 @@ class Srun(Folder):
         _, told = started.communicate(timeout=LIMIT_S)
         self.assertNotEqual(started.returncode, 0, told)
         self.wait_until(lambda: not self.ranks(), "ranks are left")
+
+
+@unittest.skipIf(WHY_NOT, WHY_NOT)
+class Sweep(Folder):
+    EXPERIMENT = textwrap.dedent(
+        """\
+        name: kept
+        title: Two points on one store
+        fabric: ofi
+        cluster: {nodes: 2}
+        systems:
+          CD: {protocol: nessie, clients: 1, keys: 300, verify: true, ofi_provider: tcp, nessie.expiry: 30s}
+        workload: {key_size: 128, value_size: 256, distribution: uniform}
+        axes: {get: [0.5, 0.9]}
+        measure: {warmup: 0ms, operations: 200, repeats: 1}
+        figure: {kind: line, x: get, y: latency_us.get.mean}
+        """
+    )
+    NOTE = re.compile(r"this is load (\d) on it")
+
+    def allocation(self, node, command):
+        """Runs a command in an allocation of both nodes."""
+        return subprocess.run(
+            ["salloc", "--nodes=2", *command],
+            env={**os.environ, **node.environment, "LOCH_BIN": str(PROGRAM), "LOCH_LOST_AFTER": "20s"},
+            cwd=self.folder,
+            text=True,
+            capture_output=True,
+            timeout=4 * LIMIT_S,
+            check=False,
+        )
+
+    def test_the_points_of_a_sweep_share_a_store_on_two_nodes(self):
+        self.write(self.EXPERIMENT)
+        with slurm_node.SlurmNode(names=("n0", "n1")) as node:
+            loch = [sys.executable, str(ROOT / "tools/loch"), "--no-setup"]
+            done = self.allocation(node, [*loch, "run", "x.yaml", "--out", "there"])
+            begun = [
+                (node.folder / f"slurmd-{name}.log").read_text(encoding="utf-8").count("launch task StepId=")
+                for name in node.names
+            ]
+        self.assertEqual(done.returncode, 0, done.stderr)
+        stored = [
+            json.loads(path.read_text(encoding="utf-8")) for path in (self.folder / "there/points").glob("*.json")
+        ]
+        for each in stored:
+            self.assertEqual(len(each["nodes"]), 2)
+            self.assertEqual([each["operations"][name] for name in ("total", "corrupt", "error")], [200, 0, 0])
+        loads = sorted(int(self.NOTE.search(" ".join(each["notes"]))[1]) for each in stored)
+        self.assertEqual((loads, begun), ([1, 2], [1, 1]), "one step of the job for both points")
+        self.assertEqual(list(self.folder.glob(".loch-srun-*")), [])
 
 
 if __name__ == "__main__":

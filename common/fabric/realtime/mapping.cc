@@ -9,13 +9,12 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cerrno>
 #include <climits>
 #include <cstring>
-#include <thread>
 #include <utility>
-#include <vector>
+
+#include "common/base/parallel.h"
 
 namespace loch::fabric::realtime {
 namespace {
@@ -46,21 +45,14 @@ Result<Room> room_like(const std::byte* like, std::size_t bytes) {
 // Copies by all cores, a huge page at a time.
 void copy_filled(std::byte* to, const std::byte* from, std::size_t bytes) {
   const std::size_t pieces = (bytes + huge_page - 1) / huge_page;
-  std::atomic<std::size_t> next = 0;
-  const auto work = [&] {
-    for (std::size_t i = next++; i < pieces; i = next++) {
-      const std::size_t at = i * huge_page, length = std::min(huge_page, bytes - at);
-      const std::byte* const first = from + at;
-      // All bytes are 0 if the first one is, and each equals the one behind it.
-      const bool is_zero = first[0] == std::byte{0} && std::memcmp(first, first + 1, length - 1) == 0;
-      if (!is_zero) std::memcpy(to + at, first, length);
-    }
-  };
-  const std::size_t threads =
-      std::min<std::size_t>(pieces, std::max(1U, std::thread::hardware_concurrency()));
-  std::vector<std::jthread> others;
-  for (std::size_t i = 1; i < threads; ++i) others.emplace_back(work);
-  work();
+  (void)in_parallel(pieces, usable_cores(), [&](std::size_t i) -> Result<> {
+    const std::size_t at = i * huge_page, length = std::min(huge_page, bytes - at);
+    const std::byte* const first = from + at;
+    // All bytes are 0 if the first one is, and each equals the one behind it.
+    const bool is_zero = first[0] == std::byte{0} && std::memcmp(first, first + 1, length - 1) == 0;
+    if (!is_zero) std::memcpy(to + at, first, length);
+    return {};
+  });
 }
 
 }  // namespace
@@ -94,6 +86,17 @@ Result<Mapping> zeroed_memory(std::size_t bytes) {
   if (memory == MAP_FAILED) return std::unexpected(no_memory(bytes));
   (void)madvise(memory, bytes, MADV_HUGEPAGE);
   return Mapping(static_cast<std::byte*>(memory), bytes);
+}
+
+void populate(const Mapping& mapping) {
+  constexpr std::size_t piece = 32 * huge_page;
+  const std::size_t pieces = (mapping.bytes() + piece - 1) / piece;
+  (void)in_parallel(pieces, usable_cores(), [&](std::size_t i) -> Result<> {
+    const std::size_t at = i * piece, length = std::min(piece, mapping.bytes() - at);
+    if (madvise(mapping.data() + at, length, MADV_POPULATE_WRITE) != 0)
+      return fail(ErrorCode::exhausted, "no pages");  // and none for the other pieces
+    return {};
+  });
 }
 
 Result<> own_pages(const Mapping& mapping, std::optional<std::uint32_t> numa_node) {

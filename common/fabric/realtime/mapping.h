@@ -29,6 +29,11 @@ class Mapping {
 // Pages for which that node has no room come from another. Returns false if the kernel refuses.
 [[nodiscard]] bool prefer_numa_node(const Mapping& mapping, std::uint32_t numa_node);
 
+// Gives a mapping all its pages now, by all cores: a device that pins memory when it is registered would have
+// the kernel zero them one after the other. Pages that the kernel does not give stay as they are, and so do
+// all on a kernel before 5.14.
+void populate(const Mapping& mapping);
+
 // To be called in a forked process, which shares its pages with its parent until one of the two writes. Gives
 // it pages of its own with the same bytes at the same addresses, huge pages where the kernel has them, as if
 // it had filled the memory itself; otherwise each page would be copied at its first write, in the middle of a

@@ -86,6 +86,20 @@ TEST(Memory, IsZeroedAndRefusedWhereThereIsNone) {
       << too_large.error().message;
 }
 
+TEST(Memory, IsThereOncePopulated) {
+  constexpr std::size_t bytes = (std::size_t{130} << 20) + 5'000;  // three pieces, and not whole pages
+  const Mapping memory = zeroed_memory(bytes).value();
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  const auto pages_there = [&] {
+    std::vector<unsigned char> is_there((bytes + page - 1) / page);
+    EXPECT_EQ(mincore(memory.data(), bytes, is_there.data()), 0);
+    return std::ranges::count_if(is_there, [](unsigned char each) { return (each & 1) != 0; });
+  };
+  EXPECT_EQ(pages_there(), 0);
+  populate(memory);
+  EXPECT_EQ(pages_there(), (bytes + page - 1) / page);
+}
+
 // A region that would fill less than half of a huge page gets ordinary pages.
 TEST(Memory, OfLessThanHalfAHugePageIsNotHuge) {
   EXPECT_FALSE(huge_memory((1 << 20) - 1).has_value());

@@ -196,6 +196,9 @@ Result<Region*> VerbsFabric::register_region(NodeId node, const RegionSpec& spec
   if (!memory) return realtime::refuse_region(node, spec, memory.error().code, memory.error().message);
   if (node < numa_nodes_.size() && realtime::prefer_numa_node(*memory, numa_nodes_[node]))
     bound_bytes_ += static_cast<double>(memory->bytes());
+  // A small region is not worth it, and the zoo's devices (docs/zoo.md) pin nothing.
+  constexpr std::size_t worth_populating = std::size_t{1} << 30;
+  if (memory->bytes() >= worth_populating) realtime::populate(*memory);
   const std::uint32_t own_rail = shared_.rail_of(node);
   std::vector<MemoryRegion> registered;
   for (std::uint32_t rail = 0; rail < rails_.size(); ++rail) {

@@ -12,11 +12,12 @@ import subprocess
 import sys
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Callable, Iterable
+from typing import Callable, Iterable, Sequence
 
 from loch.ending import CommandError, one_line, reason, status_of
 from loch.flags import Parser
 from loch.measured_rows.formats import FORMATS, CannotRun, Format, Row, format_of
+from loch.measured_rows.misses import Judged, Miss, name_of, text_of
 from loch.written import why_not, write_atomically
 
 EPILOG = """FILE has the columns of a table of public measurements, such as experiments/hardware/data/rc-swarm.csv; the
@@ -37,6 +38,7 @@ class Table:
     format: Format
     columns: list[str]
     rows: list[dict[str, str]]
+    file: str = ""  # its file's name, without folders
 
 
 @dataclass
@@ -112,7 +114,7 @@ def read_table(path: str) -> Table:
         raise CommandError(f"--rows {path}: no table of a known format (columns of {known})")
     if not rows:
         raise CommandError(f"--rows {path}: no rows")
-    return Table(found, columns, rows)
+    return Table(found, columns, rows, os.path.basename(path))
 
 
 def _constants(text: str) -> list[str]:
@@ -169,27 +171,31 @@ def written(table: Table, outcomes: list[Outcome]) -> str:
     return text.getvalue()
 
 
-def comparison(table: Table, outcomes: list[Outcome]) -> str:
-    """Published against obtained, row by row, and the median and the largest error; "" if no row has a result."""
-    lines, errors = [], []
+def comparison(table: Table, outcomes: list[Outcome], misses: Sequence[Miss] | None = None) -> str:
+    """Published against obtained, row by row, and the median and the largest error; "" if no row has a result.
+
+    `misses` are the mechanisms that are known to be missing from rows of this table: such a row has the mechanism's name,
+    and what is known of it follows, with the rows of which the list is wrong.
+    """
+    lines, judged = [], []
     for row, outcome in zip(table.rows, outcomes):
         published = published_rate(table, row)
         if not published or outcome.rate is None:
             continue
-        errors.append(outcome.rate / published - 1)
-        lines.append(
-            f"{table.format.title(row):<86} {published:>9.4g} {outcome.rate:>9.4g} {100 * errors[-1]:>+7.1f} %"
-        )
-    if not errors:
+        each = Judged(table.format.title(row), outcome.rate / published - 1, name_of(misses or [], row))
+        judged.append(each)
+        line = f"{each.title:<86} {published:>9.4g} {outcome.rate:>9.4g} {100 * each.error:>+7.1f} %  {each.name}"
+        lines.append(line.rstrip())
+    if not judged:
         return ""
     head = f"{'row':<86} {'published':>9} {'obtained':>9} {'error':>9}"
-    sizes = [abs(error) for error in errors]
-    within = sum(size <= 0.3 for size in sizes)
+    sizes = [abs(each.error) for each in judged]
+    within = sum(not each.is_miss for each in judged)
     end = (
         f"{len(sizes)} published rates (M/s): median error {100 * statistics.median(sizes):.1f} %,"
         f" largest {100 * max(sizes):.1f} %, {within} within 30 %"
     )
-    return "\n".join([head, *lines, end, ""])
+    return "\n".join([head, *lines, end, ""]) + ("" if misses is None else text_of(misses, judged))
 
 
 def published_rate(table: Table, row: Row) -> float:

@@ -15,6 +15,7 @@ from loch import places
 from loch.ending import CommandError, reason, status_of
 from loch.measured_rows.formats import format_of
 from loch.measured_rows.main import Outcome, Table, comparison, named_failures, read_table, run_all, published_rate
+from loch.measured_rows.misses import listed, of_table
 from loch.written import write_atomically
 
 
@@ -28,6 +29,7 @@ def _run(words: list[str], setup: Callable[[], int], program: str) -> int:
         raise CommandError("--json: expected a file")
     if status := setup():
         return status
+    known = listed()
     hardware, to = value_of(words, "--hardware") or "all", value_of(words, "--json")
     constants = value_of(words, "--hardware-set")
     bench = [program, "bench", *(["--hardware-set", constants] if constants else [])]
@@ -46,7 +48,7 @@ def _run(words: list[str], setup: Callable[[], int], program: str) -> int:
         failed |= bool(named_failures(table, outcomes))
         rows += as_json(table, outcomes)
         if to != "-":
-            print(comparison(table, outcomes), end="", flush=True)
+            print(comparison(table, outcomes, of_table(known, table.file)), end="", flush=True)
     if to:
         write_atomically(to, "[" + ",\n ".join(json.dumps(row, ensure_ascii=False) for row in rows) + "]\n")
     return 3 if failed else 0
@@ -74,7 +76,7 @@ def tables_of(hardware: str, program: str) -> list[Table]:
             if row.get("hardware") and published_rate(table, row) and name in ("all", row["hardware"])
         ]
         if rows:
-            found.append(Table(table.format, table.columns, rows))
+            found.append(Table(table.format, table.columns, rows, table.file))
     return found
 
 

@@ -26,6 +26,7 @@ NO_PAPERS = (
     "roles",
     "assumptions",
     "mechanisms",
+    "misses",
 )  # files in FOLDER that hold no paper's numbers
 KINDS = {"E": "exact", "D": "derived", "T": "trend"}
 
