@@ -29,6 +29,9 @@ from callgrind import ORDER, TREE, Costs, Sources, attribute, read_profile
 
 BUDGET = Path(__file__).resolve().parent / "budget.json"
 WORK = ["*RealtimeWorker::resume*", "*ShmWorker::tell_sinks*"]
+# Work before the load that threads share: how much of it a thread does is chance, and callgrind counts a thread that has ended
+# together with a later one of the same number.
+SET_UP = ["loch::in_parallel(*const&)", "*loch::in_parallel(*::_M_run()"]
 BENCH = TREE / "build/release/bin/loch-bench"
 ZOO = TREE / "build/release/lib/libloch_zoo.so"
 FEW, MANY = 2_000, 12_000
@@ -92,7 +95,8 @@ def _costs(program: Path, sources: Sources, case: Case, operations: int, device:
         # valgrind runs one thread at a time. Without --fair-sched chance decides which thread runs next, and thereby how many
         # replies a client finds at once, which changed the instructions per operation by up to 10 %.
         command = ["valgrind", "--tool=callgrind", "--dump-instr=yes", "--separate-threads=yes", "--fair-sched=yes"]
-        command += [f"--toggle-collect={function}" for function in WORK if case.waits]
+        command += [f"--toggle-collect={function}" for function in (WORK if case.waits else SET_UP)]
+        command += [f"--collect-atstart={'no' if case.waits else 'yes'}"]
         command += [f"--callgrind-out-file={folder}/out", str(program), "bench", *case.flags.split()]
         command += ["--fabric", case.fabric, "--warmup", "0ms", "--operations", str(operations)]
         command += ["--json", f"{folder}/result.json"]

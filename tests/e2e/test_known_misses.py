@@ -77,11 +77,15 @@ class BadList(EndToEnd):
         path = self.folder / "plots/published/misses.yaml"
         path.parent.mkdir(parents=True)
         for text in (
-            "- {name: x}",
+            "misses: [{name: x}]",
             "x",
+            "",
             "- 3",
+            "misses: 3",
+            "misses: [3]",
             "a: [",
-            "- {name: a, table: t, mechanism: m, tried: t, rows: [], more: 1}",
+            "mechanisms: []",
+            "misses: [{name: a, table: t, mechanism: m, tried: t, rows: [], more: 1}]",
         ):
             path.write_text(text, encoding="utf-8")
             with mock.patch.dict(os.environ, LOCH_HOME=str(self.folder)), self.assertRaises(

@@ -59,8 +59,10 @@ def listed() -> list[Miss]:
     if not path.is_file():
         return []
     try:
-        found = YAML(typ="safe").load(path) or []
-        return [Miss(**each) for each in found]
+        found = YAML(typ="safe").load(path)
+        if not isinstance(found, dict) or list(found) != ["misses"]:
+            raise CommandError(f"{path}: expected the key misses alone, with a list")
+        return [Miss(**each) for each in found["misses"]]
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
