@@ -15,8 +15,8 @@ from zoo import RELEASE, Protocol, bench, environment, protocols
 
 MACHINE = "mlx5-ib"
 OPERATIONS = 3000
-# Ends of the names of counters that tell how threads take turns: how often one waits, and how many requests it finds.
-OF_TURNS = ("yields", "sleeps", "batches", "reply_lists", "doorbells")
+# Ends of the names of counters that tell how threads take turns: how often one waits, how many requests it finds, who is first.
+OF_TURNS = ("yields", "sleeps", "batches", "reply_lists", "doorbells", "out_of_order")
 LOADS = (["--get", "0.5"], ["--get", "0.9", "--distribution", "zipfian-n"], ["--get", "0.5", "--rate", "1000000"])
 # The stores that serve one load after another. The others are deployed anew for each point: nothing, or a handful of
 # bytes, is preloaded for them.
