@@ -15,6 +15,7 @@
 
 #include "common/base/check.h"
 #include "common/base/load_counts.h"
+#include "common/base/parallel.h"
 #include "common/base/rng.h"
 #include "common/fabric/ofi/ofi.h"
 #include "common/fabric/ofi/peers.h"
@@ -379,8 +380,8 @@ Result<RunEnd> OfiFabric::run() {
     node_counts_[node].begin_load(counted(static_cast<NodeId>(node)));
   // Providers that move data by the CPU compete with the workers for cores, some also because they have
   // threads of their own.
-  const bool shares_cores = shared_.capabilities.target_cpu || provider_->name() == "sockets" ||
-                            pool_.started() > realtime::usable_cores();
+  const bool shares_cores =
+      shared_.capabilities.target_cpu || provider_->name() == "sockets" || pool_.started() > usable_cores();
   const RunEnd end = pool_.run_bounded("ofi", shares_cores, config_.ended_most, [this] { await_clients(); });
   if (late_.empty()) return end;
   std::vector<std::uint32_t> lost;

@@ -29,13 +29,6 @@ Nanos read_clock(clockid_t clock) {
   return at.tv_sec * 1'000'000'000LL + at.tv_nsec;
 }
 
-std::uint32_t usable_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return static_cast<std::uint32_t>(CPU_COUNT(&set));
-}
-
 struct WorkerPool::Member {
   std::unique_ptr<RealtimeWorker> worker;
   std::unique_ptr<coro::Task<void>> main;

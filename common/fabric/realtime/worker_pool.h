@@ -17,8 +17,6 @@
 
 namespace loch::fabric::realtime {
 
-// Number of cores that this process may run on.
-[[nodiscard]] std::uint32_t usable_cores();
 // Nanoseconds that the CPU clock of a thread shows; 0 if the thread has ended.
 [[nodiscard]] Nanos read_clock(clockid_t clock);
 

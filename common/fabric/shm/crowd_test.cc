@@ -6,6 +6,7 @@
 #include <string>
 #include <thread>
 
+#include "common/base/parallel.h"
 #include "common/fabric/realtime/worker_pool.h"
 #include "common/fabric/shm/doorbell.h"
 #include "common/fabric/shm/receive_ring.h"
@@ -198,7 +199,7 @@ double sum_of(const Fabric& fabric, const char* counter) {
 class Crowd : public testing::TestWithParam<Hand> {};
 
 TEST_P(Crowd, PassesATokenRound) {
-  Ring ring(GetParam(), realtime::usable_cores() + 1);
+  Ring ring(GetParam(), static_cast<std::uint32_t>(usable_cores()) + 1);
   for (std::size_t i = 0; i < ring.workers.size(); ++i)
     ring.fabric->start(*ring.workers[i], hand_round(&ring, i));
   const Result<RunEnd> end = ring.fabric->run();
@@ -210,7 +211,7 @@ TEST_P(Crowd, PassesATokenRound) {
 
 // Each worker keeps the token for so long that the waiting workers stop polling and go to sleep.
 TEST_P(Crowd, WakesWhoSleeps) {
-  Ring ring(GetParam(), realtime::usable_cores() + 1);
+  Ring ring(GetParam(), static_cast<std::uint32_t>(usable_cores()) + 1);
   ring.holds_for = 10'000'000 / static_cast<Nanos>(ring.workers.size());
   for (std::size_t i = 0; i < ring.workers.size(); ++i)
     ring.fabric->start(*ring.workers[i], hand_round(&ring, i));

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/parallel.h"
 #include "common/base/process_memory.h"
 #include "common/fabric/realtime/laggards.h"
 #include "common/fabric/realtime/regions.h"
@@ -284,8 +285,8 @@ void ShmFabric::await_clients() {
 Result<RunEnd> ShmFabric::run() {
   if (!is_exchanged_) return fail(ErrorCode::invalid_argument, "run: before the exchange");
   ++runs_;
-  const RunEnd end = pool_.run_bounded("shm", running_workers() > realtime::usable_cores(),
-                                       config_.ended_most, [this] { await_clients(); });
+  const RunEnd end = pool_.run_bounded("shm", running_workers() > usable_cores(), config_.ended_most,
+                                       [this] { await_clients(); });
   if (late_.empty()) return end;
   std::vector<std::uint32_t> lost;
   for (std::uint32_t node = 0; node < config_.nodes; ++node) {

@@ -3,13 +3,13 @@
 #include "common/fabric/sim/threads.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <numeric>
 #include <thread>
 #include <utility>
 
+#include "common/base/parallel.h"
 #include "common/fabric/sim/worker.h"
 
 namespace loch::fabric::sim {
@@ -25,14 +25,6 @@ class OwnFrames {
  private:
   coro::FramePool* before_;
 };
-
-// How many processors the process may use.
-std::size_t usable_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return static_cast<std::size_t>(std::max(1, CPU_COUNT(&set)));
-}
 
 // A pool takes back no more frames than it has made, but the frames that exist before the run, a few of each
 // worker, end in the pool of a part: as many are made there. They are too large for the size classes, so that

@@ -10,6 +10,7 @@
 
 #include "common/base/check.h"
 #include "common/base/load_counts.h"
+#include "common/base/parallel.h"
 #include "common/fabric/processes/clock.h"
 #include "common/fabric/realtime/laggards.h"
 #include "common/fabric/realtime/last_resort.h"
@@ -315,7 +316,7 @@ Result<> VerbsFabric::connect_all(Nanos within) {
   std::size_t workers = 0;
   for (std::uint32_t node = 0; node < config_.nodes; ++node)
     workers += pool_.workers(static_cast<NodeId>(node)).size();
-  if (config_.shares_cores.value_or(workers > realtime::usable_cores())) {
+  if (config_.shares_cores.value_or(workers > usable_cores())) {
     for (const auto& device : rails_) device->wait_for_receivers();
   }
   std::vector<LinkRecord> senders, receivers;
@@ -462,7 +463,7 @@ Result<RunEnd> VerbsFabric::run() {
   for (std::uint32_t node = 0; node < config_.nodes; ++node)
     node_counts_[node].begin_load(counted(static_cast<NodeId>(node)));
   const bool shares_cores =
-      config_.shares_cores.value_or(shared_.has_software() || pool_.started() > realtime::usable_cores());
+      config_.shares_cores.value_or(shared_.has_software() || pool_.started() > usable_cores());
   counters_before_ = read_counters();
   std::optional<realtime::LastResort> last_resort;
   const RunEnd end = pool_.run(shares_cores, [&] {
