@@ -41,9 +41,10 @@ struct Rank {
   void set(std::uint64_t offset, std::uint64_t value) const { store_word_release(memory->at(offset), value); }
   void say(const std::string& text) const {
     const auto now = std::chrono::system_clock::now().time_since_epoch();
-    fmt::print("{:.3f} node {} incarnation {}: {}\n", std::chrono::duration<double>(now).count(), self,
-               control->incarnation(self), text);
-    std::fflush(stdout);
+    // Not on standard output, for which mpirun makes a terminal: its poll() of one that was written to may
+    // wait for seconds on a busy machine.
+    fmt::print(stderr, "{:.3f} node {} incarnation {}: {}\n", std::chrono::duration<double>(now).count(),
+               self, control->incarnation(self), text);
   }
 };
 
