@@ -73,7 +73,7 @@ std::uint16_t ClientWorker::next_sequence(std::uint32_t slot, std::uint32_t serv
 coro::Task<bool> ClientWorker::reach(std::uint32_t server, Nanos deadline) {
   rpc::Remote& remote = slots_[settings_.node_of_server(server)];
   const fabric::NodeId node = remote.region.node;
-  if (worker_.connected(node) && worker_.epoch(node) == remote.epoch) co_return !remote.is_lost;
+  if (worker_.is_connected_since(node, remote.epoch)) co_return !remote.is_lost;
   ++counts_.reconnects;
   co_return co_await rpc::restore(worker_, fabric_, remote, slots_region, deadline);
 }

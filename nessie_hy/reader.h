@@ -53,7 +53,7 @@ class Reader {
   // Whether this lane (place for one outstanding operation) has looked up the node's regions over the present
   // connection to the node, which another lane may have made.
   [[nodiscard]] bool is_met(fabric::NodeId node) const {
-    return worker_.connected(node) && worker_.epoch(node) == peers_[node].epoch;
+    return worker_.is_connected_since(node, peers_[node].epoch);
   }
   [[nodiscard]] bool is_too_old(Nanos read_at) const {
     return settings_.honours_expiry && worker_.now() - read_at >= settings_.expiry;

@@ -81,8 +81,7 @@ class RpcRequests final : public Requests {
   // counter, and its slots have a new rkey.
   [[nodiscard]] coro::Task<bool> reach(Nanos deadline) override {
     if (settings_.transport == fabric::Transport::uc) co_return true;
-    if (worker().connected(sequencer_node) && worker().epoch(sequencer_node) == slots_.epoch)
-      co_return !slots_.is_lost;
+    if (worker().is_connected_since(sequencer_node, slots_.epoch)) co_return !slots_.is_lost;
     co_return co_await rpc::restore(worker(), fabric_, slots_, slots_region, deadline);
   }
   [[nodiscard]] fabric::WorkRequest make(std::uint32_t slot, std::uint32_t attempt) override {

@@ -150,8 +150,7 @@ class TrafficClient final : public kv::Client {
   }
 
   [[nodiscard]] bool is_reached(NodeId node) const {
-    return traffic_.transport != fabric::Transport::rc ||
-           (worker_.connected(node) && worker_.epoch(node) == epochs_[node]);
+    return traffic_.transport != fabric::Transport::rc || worker_.is_connected_since(node, epochs_[node]);
   }
   // Reconnects to the node after an error, and looks up its memory region again.
   coro::Task<bool> reach(NodeId node) {

@@ -178,6 +178,11 @@ void BoardWire::give_up(std::uint32_t rank) {
   board_->forget(rank);
 }
 
+bool BoardWire::is_stuck(std::uint32_t rank) {
+  const Peer& peer = peers_[rank];
+  return !peer.is_given_up && !board_->is_settled({'u', rank_, rank, peer.urgent.posted});
+}
+
 void BoardWire::flush(Nanos within) {
   const auto deadline = Clock::now() + std::chrono::nanoseconds(within);
   while (!push() && board_->failure().empty() && Clock::now() < deadline)

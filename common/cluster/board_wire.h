@@ -34,6 +34,7 @@ class BoardWire final : public Wire {
   void send(std::uint32_t to, std::string bytes, bool is_urgent) override;
   std::optional<std::pair<std::uint32_t, std::string>> receive() override;
   void give_up(std::uint32_t rank) override;
+  [[nodiscard]] bool is_stuck(std::uint32_t rank) override;
 
   // Posts the sent messages of each lane (stream to one rank) whose former items are settled
   // (Board::is_settled); to be called repeatedly. Returns whether all messages are posted and settled.

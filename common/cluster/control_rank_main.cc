@@ -6,6 +6,7 @@
 //   again     rank 1 is killed and restarted twice while the other ranks keep sending it messages
 //   late      rank 2 comes two seconds late to a collective call that waits half a second
 //   ends      rank 2 exits with status 3 without coming to a collective call
+//   stall S   mpirun is stopped for S seconds
 //   wait S    all ranks wait S seconds for losses caused from outside, then gather
 #include <fmt/format.h>
 #include <signal.h>
@@ -15,6 +16,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -190,12 +192,41 @@ int wait_for_losses(Control& control, int seconds) {
   return 0;
 }
 
+// The parent of a process, from /proc; 0 if it is gone.
+pid_t parent_of(pid_t process) {
+  std::ifstream file(fmt::format("/proc/{}/status", process));
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("PPid:")) return std::atoi(line.c_str() + 5);
+  }
+  return 0;
+}
+
+// Scenario "stall": mpirun, which passes on the launchers' messages, is stopped for `seconds`.
+int stall(Control& control, int seconds) {
+  std::atomic<int> lost = 0;
+  control.on_lost([&](std::uint32_t) { ++lost; });
+  if (auto ok = control.barrier("ready", 10 * second); !ok) return say(ok.error());
+  if (control.rank() == 0) {
+    const pid_t mpirun = parent_of(getppid());
+    if (mpirun <= 1) return 1;
+    kill(mpirun, SIGSTOP);
+    std::this_thread::sleep_for(std::chrono::seconds(seconds));
+    kill(mpirun, SIGCONT);
+  }
+  const auto got = control.gather("end", "here", 30 * second);
+  control.on_lost({});
+  if (!got) return say(got.error());
+  if (control.rank() == 0) fmt::print("stalled: {} lost, [{}]\n", lost.load(), fmt::join(*got, ","));
+  return 0;
+}
+
 int play(Control& control, const std::string& scenario, const std::string& argument) {
   if (scenario == "meet") return meet(control);
   if (scenario == "child" || scenario == "launcher") return lose(control, scenario);
   if (scenario == "again") return control.rank() == 1 ? live(control) : outlive(control);
   if (scenario == "late") return come_late(control);
   if (scenario == "ends") return end_early(control);
+  if (scenario == "stall") return stall(control, std::atoi(argument.c_str()));
   if (scenario == "wait") return wait_for_losses(control, std::atoi(argument.c_str()));
   fmt::print(stderr, "control_rank: no scenario \"{}\"\n", scenario);
   return 2;

@@ -124,6 +124,12 @@ TEST_F(ControlRank, AKilledRankComesBackAndHearsNothingThatWasMeantForItsFormerI
   EXPECT_THAT(rest.output, Not(HasSubstr("refused")));
 }
 
+TEST_F(ControlRank, AStopOfMpirunIsNotTheSilenceOfTheRanks) {
+  const Launch all = launch("stall 4");
+  EXPECT_EQ(all.status, 0) << all.output;
+  EXPECT_THAT(all.output, HasSubstr("stalled: 0 lost, [here,here,here]"));
+}
+
 TEST_F(ControlRank, ALateRankIsNamedWithItsHost) {
   const Launch all = launch("late");
   EXPECT_EQ(all.status, 0) << all.output;

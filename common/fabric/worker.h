@@ -132,6 +132,11 @@ class Worker {
   // Number of the present connection to the peer, which grows with each reconnection. Remote regions that
   // were looked up under an older number are no longer valid.
   [[nodiscard]] virtual std::uint32_t epoch(NodeId peer) const = 0;
+  // Whether the connection to the peer that had the number `since` stands: asked before each request to a
+  // region that was looked up under that number.
+  [[nodiscard]] virtual bool is_connected_since(NodeId peer, std::uint32_t since) const {
+    return connected(peer) && epoch(peer) == since;
+  }
 
   // Starts the wait of a coroutine for a time: the implementation of Sleep, which sleep_until() and
   // spin_until() return.

@@ -34,6 +34,7 @@ DatagramSender::DatagramSender(fabric::Worker& worker, const DatagramShape& shap
       entry.following = &line.ring[place + 1 == depth_ ? 0 : place + 1];
       entry.request.verb = fabric::Verb::send;
       entry.request.transport = fabric::Transport::ud;
+      entry.request.is_signaled = false;
       entry.request.lane = static_cast<std::uint8_t>(&line - lines_.data());
       entry.request.local = {&region, at};
       at += shape_.stride();
@@ -64,8 +65,6 @@ void DatagramSender::send(DatagramAddress to, std::uint32_t length, bool has_imm
   request.is_inline = is_inline;
   request.has_immediate = has_immediate;
   request.immediate = immediate;
-  request.is_signaled = false;
-  request.sink = nullptr;
   request.next = nullptr;
   if (++line.since_signaled >= shape_.signal_every) [[unlikely]] {
     request.is_signaled = true;
@@ -106,6 +105,8 @@ void DatagramSender::completed(fabric::CompletionSink* sink, fabric::WorkRequest
   DatagramSender& sender = *entry.sender;
   Line& line = *entry.line;
   if (done.status != fabric::WcStatus::success) ++sender.counts_.failed;
+  done.is_signaled = false;
+  done.sink = nullptr;
   const std::uint32_t before = entry.place - line.oldest + (entry.place < line.oldest ? sender.depth_ : 0);
   line.used -= std::min(before + 1, line.used);
   line.oldest = entry.place + 1 == sender.depth_ ? 0 : entry.place + 1;

@@ -129,8 +129,7 @@ class WriteCaller {
   [[nodiscard]] bool is_reply_whole(ServerId server, const Row& row, std::uint64_t word);
   // Whether requests can be written to the node without connecting to it anew.
   [[nodiscard]] bool is_reached(fabric::NodeId node) const {
-    return config_.transport != fabric::Transport::rc ||
-           (worker_.connected(node) && worker_.epoch(node) == peers_[node].epoch);
+    return config_.transport != fabric::Transport::rc || worker_.is_connected_since(node, peers_[node].epoch);
   }
   // Waits until a reply is complete, of which only the trailer (last word) has been seen so far.
   [[nodiscard]] coro::Task<fabric::WatchOutcome> await_whole(ServerId server, Row* row, Nanos deadline);

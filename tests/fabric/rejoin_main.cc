@@ -1,7 +1,7 @@
-// One of three ranks on verbs, for tests/cluster/test_softroce_rejoin.py: the process of node 1 is killed
-// during its requests and started again. The other ranks get errors, reconnect, look up node 1's regions
-// again, and check every kind of request in both directions. Prints each step with its time; exit status 0:
-// this rank's checks passed.
+// One of three ranks on verbs, for tests/cluster/test_softroce_rejoin.py and tests/zoo: the process of node 1
+// is killed during its requests and started again. The other ranks get errors, reconnect, look up node 1's
+// regions again, and check every kind of request in both directions. Prints each step with its time; exit
+// status 0: this rank's checks passed.
 #include <fmt/format.h>
 #include <signal.h>
 #include <unistd.h>
@@ -19,7 +19,8 @@
 namespace loch::fabric {
 namespace {
 
-constexpr Nanos second = 1'000'000'000, patience = 120 * second;
+constexpr Nanos second = 1'000'000'000;
+Nanos patience = 120 * second;  // the limit of each wait, from LOCH_REJOIN_PATIENCE if that is set
 constexpr NodeId victim = 1;
 constexpr std::uint64_t requests_before = 40;
 // Offsets in each node's memory: words that others change, a buffer for data that READs fetch, and receive
@@ -40,9 +41,10 @@ struct Rank {
   void set(std::uint64_t offset, std::uint64_t value) const { store_word_release(memory->at(offset), value); }
   void say(const std::string& text) const {
     const auto now = std::chrono::system_clock::now().time_since_epoch();
-    fmt::print("{:.3f} node {} incarnation {}: {}\n", std::chrono::duration<double>(now).count(), self,
-               control->incarnation(self), text);
-    std::fflush(stdout);
+    // Not on standard output, for which mpirun makes a terminal: its poll() of one that was written to may
+    // wait for seconds on a busy machine.
+    fmt::print(stderr, "{:.3f} node {} incarnation {}: {}\n", std::chrono::duration<double>(now).count(),
+               self, control->incarnation(self), text);
   }
 };
 
@@ -91,7 +93,8 @@ coro::Task<void> receive_each_way(const Rank* rank, std::uint32_t count) {
     std::uint32_t from = 0;
     for (std::uint32_t i = 0; i < count; ++i) {
       const Received got = co_await rank->worker->receive(transport, rank->worker->now() + patience);
-      LOCH_CHECK(got.outcome == Received::Outcome::message, "nothing came on {}", name(transport));
+      LOCH_CHECK(got.outcome == Received::Outcome::message, "node {}: {} of {} messages came on {} within {}",
+                 rank->self, i, count, name(transport), format_duration(patience));
       const std::uint64_t head = transport == Transport::ud ? 40 : 0;
       LOCH_CHECK_EQ(load_word(rank->memory->at(got.buffer.offset + head)), 1000U + got.from);
       from |= 1U << got.from;
@@ -103,7 +106,8 @@ coro::Task<void> receive_each_way(const Rank* rank, std::uint32_t count) {
 coro::Task<void> await_word(const Rank* rank, std::uint64_t offset, std::uint64_t value) {
   const WatchWord word{.region = rank->memory, .offset = offset, .value = value};
   const WatchOutcome outcome = co_await rank->worker->watch(word, rank->worker->now() + patience);
-  LOCH_CHECK(outcome == WatchOutcome::ready, "word {} did not become {}", offset, value);
+  LOCH_CHECK(outcome == WatchOutcome::ready, "node {}: the word at {} is {} and not {} after {}", rank->self,
+             offset, load_word(rank->memory->at(offset)), value, format_duration(patience));
 }
 
 // The first process of node 1: sends requests to both other nodes until it is killed.
@@ -115,8 +119,8 @@ coro::Task<void> die(const Rank* rank) {
       LOCH_CHECK(added.ok(), "FAA: {}", name(added.status));
     }
   }
-  // both other ranks have added 1 to this counter, so they have reached this step too
-  co_await await_word(rank, at_count, 2);
+  // Both other ranks have added 1 twice to this counter, so each has the completion of its first FAA.
+  co_await await_word(rank, at_count, 4);
   rank->say("is killed");
   kill(getpid(), SIGKILL);
 }
@@ -142,7 +146,8 @@ coro::Task<void> live_again(const Rank* rank) {
 
 coro::Task<void> reconnect(const Rank* rank) {
   const bool is_back = co_await rank->worker->reconnect(victim, rank->worker->now() + patience);
-  LOCH_CHECK(is_back && rank->worker->connected(victim), "no reconnection within {}", patience);
+  LOCH_CHECK(is_back && rank->worker->connected(victim), "node {}: no reconnection within {}", rank->self,
+             format_duration(patience));
 }
 
 coro::Task<void> outlive(const Rank* rank) {
@@ -152,9 +157,11 @@ coro::Task<void> outlive(const Rank* rank) {
   const std::uint32_t epoch = worker.epoch(victim);
   const Completion met = co_await worker.faa(before, at_count, 1);
   LOCH_CHECK(met.ok(), "FAA: {}", name(met.status));
+  // The victim may be killed after it has executed this FAA and before its reply leaves.
+  WcStatus status = (co_await worker.faa(before, at_count, 1)).status;
   std::uint64_t reads = 0;
-  WcStatus status = WcStatus::success;
-  while (status == WcStatus::success) {
+  for (const Nanos limit = worker.now() + patience; status == WcStatus::success;) {
+    LOCH_CHECK(worker.now() < limit, "node {} was not killed within {}", victim, format_duration(patience));
     const Completion read = co_await worker.read(before, at_written, rank->at(at_landing), 64);
     status = read.status;
     reads += read.ok() ? 1 : 0;
@@ -226,6 +233,8 @@ int main() {
   using namespace loch;
   const auto env = cluster::launch_env();
   auto config = cluster::rank_config();
+  if (const char* text = std::getenv("LOCH_REJOIN_PATIENCE"); text != nullptr)
+    fabric::patience = parse_duration(text, "LOCH_REJOIN_PATIENCE").value();
   if (!env || !config) {
     fmt::print(stderr, "{}\n", env ? config.error().message : env.error().message);
     return 2;

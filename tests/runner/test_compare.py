@@ -39,16 +39,66 @@ class Statistics(unittest.TestCase):
         self.assertAlmostEqual(test.p, 2 / math.comb(12, 6))
         self.assertAlmostEqual(test.ratio, 2.0)
 
-    def test_points_with_one_repeat_count_together(self):
+    def test_points_of_one_repeat_are_no_repeats(self):
         points = [([level], [0.9 * level]) for level in (1.0, 20.0, 300.0, 4e3, 5e4, 6e5)]
         test = compare.permutation_test(points)
-        self.assertAlmostEqual(test.p, 2 / 2**6)
+        self.assertEqual((test.p, test.least_p), (1.0, 1.0))  # of one seed each, whatever the number of points
         self.assertAlmostEqual(test.ratio, 0.9)
         self.assertIsNone(test.effect)  # a single repeat has no standard deviation
 
+    def test_a_repeat_is_what_has_one_seed(self):
+        a, b = [1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]
+        by_place = compare.permutation_test([(a, b), (a, b)])
+        self.assertAlmostEqual(by_place.p, 2 / 70)
+        # The same values in another order are the same repeats if the seeds say so, and equal seeds in A and B are two.
+        seeds = [([1, 2, 3, 4], [1, 2, 3, 4]), ([4, 3, 2, 1], [4, 3, 2, 1])]
+        self.assertEqual(compare.permutation_test([(a, b), (a[::-1], b[::-1])], seeds=seeds), by_place)
+        # Two seeds of which each has two values, as under `preloads`, are two repeats.
+        self.assertAlmostEqual(compare.permutation_test([(a, b)], seeds=[([1, 1, 2, 2], [1, 1, 2, 2])]).p, 2 / 6)
+
+    def test_a_point_that_lacks_repeats_counts_with_those_it_has(self):
+        rng = np.random.default_rng(16)
+        tests = []
+        for _ in range(200):
+            x = np.exp(rng.normal(0, 0.01, (12, 1)) + rng.normal(0, 0.002, (12, 2)))
+            points = [(x[:6, 0].tolist(), x[6:, 0].tolist()), (x[:1, 1].tolist(), x[6:8, 1].tolist())]
+            seeds = [(list(range(6)), list(range(6))), ([0], [0, 1])]
+            tests.append(compare.permutation_test(points, False, seeds=seeds))
+        self.assertLess(sum(test.p <= compare.LEVEL for test in tests), 20)
+        self.assertGreater(min(test.p for test in tests), 0)
+        slower = compare.permutation_test([([1.0] * 6, [0.9] * 6), ([2.0], [1.8, 1.8])], seeds=seeds)
+        self.assertAlmostEqual(slower.ratio, 0.9)
+        self.assertLess(slower.p, 0.01)
+
+    def test_points_of_one_seed_may_depend_on_each_other(self):
+        rng = np.random.default_rng(15)
+        found = 0
+        for _ in range(200):
+            x = np.exp(rng.normal(0, 0.01, (12, 1)) + rng.normal(0, 0.002, (12, 5)))
+            points = [(x[:6, i].tolist(), x[6:, i].tolist()) for i in range(5)]
+            found += compare.permutation_test(points, False).p <= compare.LEVEL
+        # Labels that are exchanged at each point by itself find over 70.
+        self.assertLess(found, 20)
+
+    def test_a_difference_of_the_tolerance_is_none_beyond_it(self):
+        rng = np.random.default_rng(17)
+        for ratio, most in (1.0, 2), (1.01, 14), (1 / 1.01, 14):
+            tests = [compare.permutation_test(pairs(rng, "narrow", 1, 6, ratio), False, 0.01) for _ in range(200)]
+            # two-sided at the edge of the tolerance: 2.5 % are found; 15 or more with a probability of 0.03 %
+            self.assertLessEqual(sum(test.p <= compare.LEVEL for test in tests), most, ratio)
+        # The whole interval is beyond the tolerance where, and only where, the p value says so.
+        beyond = 0
+        for _ in range(40):
+            points = pairs(rng, "narrow", 1, 6, 0.975)
+            test = compare.permutation_test(points, tolerance=0.01)
+            self.assertEqual(test.p <= compare.LEVEL, test.high < 1 / 1.01)
+            beyond += test.p <= compare.LEVEL
+        self.assertTrue(10 < beyond < 40, beyond)
+
     def test_equal_values_differ_in_nothing(self):
         test = compare.permutation_test([([5.0] * 6, [5.0] * 6), ([7.0] * 6, [7.0] * 6)])
-        self.assertEqual((test.p, test.ratio), (1.0, 1.0))
+        self.assertEqual(test.p, 1.0)
+        self.assertAlmostEqual(test.ratio, 1.0, places=12)
 
     def test_holms_correction(self):
         corrected = compare.holm([0.01, 0.04, 0.03, 0.005])
@@ -70,6 +120,8 @@ class Statistics(unittest.TestCase):
         for points, enough in (1, 95), (5, 99):
             tests = [compare.permutation_test(pairs(rng, "narrow", points, 6, 0.97), False) for _ in range(100)]
             self.assertGreaterEqual(sum(test.p <= compare.LEVEL and test.ratio < 0.99 for test in tests), enough)
+        tests = [compare.permutation_test(pairs(rng, "narrow", 5, 6, 0.97), False, 0.01) for _ in range(100)]
+        self.assertGreaterEqual(sum(test.p <= compare.LEVEL and test.ratio < 0.99 for test in tests), 98)
 
     def test_a_noisy_point_does_not_hide_the_others(self):
         rng = np.random.default_rng(13)
@@ -93,12 +145,16 @@ class Statistics(unittest.TestCase):
         self.assertEqual(series[0].verdict, "worse")
 
     def test_less_latency_is_better(self):
-        test = compare.permutation_test([([10.0, 10.1, 9.9, 10, 10, 10], [8.0, 8.1, 7.9, 8, 8, 8])])
-        series = [compare.Series("x", "CD", name, [], test) for name in ("latency_us.all.p99", "throughput_ops_s")]
-        compare.judge(series, 0.01)
-        self.assertEqual([each.verdict for each in series], ["better", "worse"])
-        compare.judge(series, 0.5)
-        self.assertEqual({each.verdict for each in series}, {"changed by less than the tolerance"})
+        points = [([10.0, 10.1, 9.9, 10, 10, 10], [8.0, 8.1, 7.9, 8, 8, 8])]
+        for tolerance, verdicts in (
+            (0.01, ["better", "worse"]),
+            (0.25, ["no difference beyond the tolerance found"] * 2),  # of 20 % one way, 25 % the other
+            (0.5, ["within the tolerance"] * 2),
+        ):
+            test = compare.permutation_test(points, tolerance=tolerance)
+            series = [compare.Series("x", "CD", name, [], test) for name in ("latency_us.all.p99", "throughput_ops_s")]
+            compare.judge(series, tolerance)
+            self.assertEqual([each.verdict for each in series], verdicts)
 
 
 class Command(Folder):
@@ -131,6 +187,7 @@ class Command(Folder):
         (series,) = found["series"]
         self.assertAlmostEqual(series["test"]["ratio"], 0.97, delta=0.005)
         self.assertEqual([len(point["b"]) for point in series["points"]], [6, 6, 6])
+        self.assertEqual([point["b_seeds"] for point in series["points"]], [[2, 3, 4, 5, 6, 7]] * 3)
         self.assertEqual(self.loch("compare", "a", "b", "--tolerance", "0.05").returncode, 0)
         self.assertEqual(self.loch("compare", "b", "a").returncode, 0)  # b, now the baseline, is slower than a
 
@@ -148,6 +205,15 @@ class Command(Folder):
         done = self.loch("compare", "a", "b", "--metric", "throughput_ops_s", "--metric", "latency_us.all.p99")
         self.assertIn("note: small: clients is 12 in A and 11 in B\n", done.stdout)
         self.assertIn("latency_us.all.p99", done.stdout)
+
+    def test_many_series_need_more_repeats(self):
+        tests = [compare.permutation_test([([1.0] * 6, [0.5] * 6)])] * 24
+        few, many = ([compare.Series("x", "CD", "y", [], test) for test in tests[:n]] for n in (23, 24))
+        for series, verdict in (few, "worse"), (many, "no difference beyond the tolerance found"):
+            compare.judge(series, 0.01)
+            self.assertEqual({each.verdict for each in series}, {verdict})
+        self.assertEqual(compare._too_few(few), [])
+        self.assertIn("with 24 series and so few repeats no difference", compare._too_few(many)[0])
 
     def test_two_repeats_cannot_show_a_difference_of_one_point(self):
         one = SMALL.replace("[2K, 4K, 8K]", "[2K]")

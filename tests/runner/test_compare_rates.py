@@ -24,8 +24,9 @@ class Short(unittest.TestCase):
         status, said = self.run_it("--equal", "3", "--slower", "2")
         self.assertEqual(status, 0, said)
         self.assertRegex(said, r"one point, 36 seeds: standard deviation 0\.[4-9]\d %; 6 repeats in each folder\n")
-        self.assertRegex(said, r"equal: told apart 0 of 3 .*; called worse \(exit status 1\): 0\n")
-        self.assertRegex(said, r"slower, [23]\.\d % by all seeds: told apart 2 of 2 .*; called worse: 2\n")
+        self.assertRegex(said, r"equal: differ by more than the tolerance 0 of 3 .*; called worse: 0\n")
+        self.assertRegex(said, r"slower, [23]\.\d % by all seeds: .* tolerance 2 of 2 .*; called worse: 2\n")
+        self.assertRegex(said, r"slower: differ at all \(--tolerance 0\) 2 of 2 ")
 
     def test_a_pace_that_is_not_slower_is_not_found(self):
         status, said = self.run_it("--equal", "1", "--slower", "1", "--think", "1ns")

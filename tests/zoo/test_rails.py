@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import zoo
 from test_doctor import ask, doctor, listed
-from test_processes import RANK, launch, on, run_in_two
+from test_processes import launch, on, rejoin, run_in_two
 
 HOST = socket.gethostname()
 TWO = "mlx5-roce,copies=2"
@@ -140,14 +140,7 @@ def test_two_processes_with_two_rails_each(protocol: str, machine: str, folder: 
 
 @NEEDS_MPIRUN
 def test_a_node_that_is_killed_comes_back_on_two_rails(folder: Path) -> None:
-    done = launch(["-x", f"LOCH_TEST_DEVICE={BOTH}", *on("mlx5-ib,copies=2", [RANK], folder, 3)])
-    said = done.stdout + done.stderr
-    assert done.returncode == 0, said
-    assert "node 0 incarnation 0: all is well" in said, said
-    for node in (0, 2):
-        assert f"node {node} incarnation 0: the old rkey is refused" in said, said
-        assert f"node {node} incarnation 0: served and was served" in said, said
-    assert "node 1 incarnation 1: served and was served" in said, said
+    rejoin("mlx5-ib,copies=2", folder, device=BOTH)
 
 
 # ---- Unlike rails ---------------------------------------------------------------------------------

@@ -70,22 +70,6 @@ void copy_askew(std::byte* to, const std::byte* from, std::size_t bytes, const s
   copy_shared(to, from, bytes);
 }
 
-// Copies a message into a receive buffer, which belongs to the sender until it is marked as filled, so that
-// no part of it has to appear at once.
-[[gnu::always_inline]] inline void copy_message(std::byte* to, const std::byte* from, std::size_t bytes) {
-#if defined(__x86_64__) && !defined(LOCH_TSAN) && !defined(LOCH_ASAN)
-  for (; bytes >= 32; bytes -= 32, to += 32, from += 32) {
-    asm volatile(
-        "movdqu (%1), %%xmm0\n\tmovdqu 16(%1), %%xmm1\n\t"
-        "movdqu %%xmm0, (%0)\n\tmovdqu %%xmm1, 16(%0)"
-        :
-        : "r"(to), "r"(from)
-        : "xmm0", "xmm1", "memory");
-  }
-#endif
-  if (bytes != 0) copy_shared(to, from, bytes);
-}
-
 // Copies the payload of a READ or WRITE. Eight aligned bytes are copied by one acquire load and one release
 // store; other lengths by relaxed accesses between two fences. Requests of one queue pair thus take effect in
 // order. `remote` is the one of `to` and `from` that lies in the peer's memory.

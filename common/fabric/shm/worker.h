@@ -43,6 +43,10 @@ class ShmWorker final : public realtime::RealtimeWorker {
   void post_recv(Transport transport, LocalSlice buffer, std::uint32_t length, std::uint64_t user) override;
   [[nodiscard]] bool connected(NodeId peer) const override;
   [[nodiscard]] std::uint32_t epoch(NodeId peer) const override { return links_.at(peer).epoch; }
+  [[nodiscard]] bool is_connected_since(NodeId peer, std::uint32_t since) const override {
+    const Link& link = links_.at(peer);
+    return link.failed_lanes == 0 && link.epoch == since && !shared_->is_lost(peer);
+  }
 
   // Makes the worker's links to all nodes. To be called on the control path, when the regions and receive
   // areas of all nodes are known, before the threads start.

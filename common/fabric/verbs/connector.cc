@@ -23,7 +23,10 @@
 namespace loch::fabric::verbs {
 namespace {
 
-constexpr Nanos connect_patience = 10'000'000'000, ask_interval = 500'000'000, port_patience = 5'000'000'000;
+// Longer than the launchers wait while mpirun passes no message on (Switchboard::stuck_most): 20 s by
+// default.
+constexpr Nanos connect_patience = 30'000'000'000;
+constexpr Nanos ask_interval = 500'000'000, port_patience = 5'000'000'000;
 constexpr int look_interval_ms = 100;
 
 // The number of one attempt to connect a queue pair, made from the queue pair number and PSN of its posting

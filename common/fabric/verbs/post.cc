@@ -53,6 +53,16 @@ static_assert(offsetof(WorkRequest, verb) == 0 && offsetof(WorkRequest, transpor
   return is_detached ? (head & mask_detached) == wanted_detached : (head & mask) == wanted;
 }
 
+// Whether the request is a SEND over UD without a fence.
+[[nodiscard]] bool is_datagram(const WorkRequest& request) {
+  constexpr auto send = static_cast<std::uint8_t>(Verb::send), ud = static_cast<std::uint8_t>(Transport::ud);
+  constexpr auto wanted = std::bit_cast<std::uint64_t>(Head{send, ud, 0, 0, 0, 0, 0, 0});
+  constexpr auto mask = std::bit_cast<std::uint64_t>(Head{0xFF, 0xFF, 0, 0, 0xFF, 0, 0, 0});
+  std::uint64_t head;
+  std::memcpy(&head, &request, sizeof head);
+  return (head & mask) == wanted;
+}
+
 // Sets num_sge to 1, and the opcode of a READ or WRITE without an immediate, as one word.
 void set_straight_opcode(ibv_send_wr& out, Verb verb) {
   static_assert(offsetof(ibv_send_wr, opcode) == offsetof(ibv_send_wr, num_sge) + 4 &&
@@ -288,8 +298,8 @@ void VerbsWorker::address(ibv_send_wr& out, const SendQueue& queue, const WorkRe
 // address. Makes no copy if take() builds the request at once, which copies the data.
 std::uintptr_t VerbsWorker::keep_inline(const SendQueue& queue, const std::byte* data, std::uint32_t bytes) {
   if (queue.qp.extended() != nullptr) return reinterpret_cast<std::uintptr_t>(data);
-  std::byte* kept = staged_inline_[static_cast<std::size_t>(next_staged_ - staging_.data())].data();
-  copy_from_shared(kept, data, bytes);
+  std::byte* const kept = next_staged_->inline_data;
+  copy_message(kept, data, bytes);
   return reinterpret_cast<std::uintptr_t>(kept);
 }
 
@@ -540,6 +550,47 @@ void VerbsWorker::refuse_staged(SendQueue& queue, std::uint32_t first) {
   return Straight::staged;
 }
 
+// Posts a request for which is_datagram() holds: adds it to the next doorbell's chain if its receiver is
+// known and nothing about it is special (it is neither empty nor too long, there is one rail, the send queue
+// has room, requests are posted as a chain); any other is left to submit_any().
+[[gnu::noinline]] void VerbsWorker::post_datagram(WorkRequest& request, bool is_detached) {
+  if (request.peer >= nodes_ || request.lane >= plain_lanes_ || request.local.region == nullptr ||
+      outstanding_ >= most_outstanding_) [[unlikely]]
+    return submit_any(request, is_detached);
+  SendQueue& queue = *rails_.front().datagram_lanes[request.lane];
+  const auto& region = *static_cast<const VerbsRegion*>(request.local.region);
+  const std::uint32_t length = request.length;
+  const std::uint64_t begin = request.local.offset, end = begin + length;
+  const Capabilities& can = shared_->capabilities;
+  const Peer* const peer = peers_[request.peer].load(std::memory_order_acquire);
+  if (!queue.is_free() || end <= begin || end > region.bytes() || region.node() != node() ||
+      length > (request.is_inline ? std::min(can.max_inline_bytes, can.mtu_bytes) : can.mtu_bytes) ||
+      peer == nullptr || request.peer_worker >= peer->datagram_qpn.size()) [[unlikely]]
+    return submit_any(request, is_detached);
+  Staged& staged = *next_staged_;
+  ibv_send_wr& out = staged.request;
+  out.wr.ud.remote_qpn = peer->datagram_qpn[request.peer_worker];
+  if (out.wr.ud.remote_qpn == 0) [[unlikely]]
+    return submit_any(request, is_detached);
+  out.wr.ud.ah = peer->address_handle;
+  out.wr.ud.remote_qkey = shared_->qkey.load(std::memory_order_relaxed);
+  out.opcode = request.has_immediate ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND;
+  out.imm_data = htobe32(request.immediate);
+  out.send_flags = flags_of(queue, request, is_detached);
+  out.num_sge = 1;
+  staged.slice = {region.address() + begin, length, region.lkey(0)};
+  if (request.is_inline) {
+    copy_message(staged.inline_data, reinterpret_cast<const std::byte*>(staged.slice.addr), length);
+    staged.slice.addr = reinterpret_cast<std::uintptr_t>(staged.inline_data);
+  }
+  SendSlot& slot = queue.take_slot(queue.posted, is_detached ? nullptr : &request);
+  out.wr_id = reinterpret_cast<std::uintptr_t>(&slot);
+  ++outstanding_;
+  if (!is_detached) owed_ += request.sink != nullptr ? 1 : 0;
+  take_into(queue, staged);
+  if (next_staged_ >= ring_at_) ring_doorbells();
+}
+
 // Not inlined, so that its callers' fast paths need not save registers.
 [[gnu::noinline]] void VerbsWorker::submit(WorkRequest& request, bool is_detached) {
   SendQueue* const free = plain_queue(request);
@@ -558,7 +609,7 @@ void VerbsWorker::do_post(WorkRequest* chain) {
         WorkRequest* const next = chain->next;
         const Straight how = worker->stage_straight(*chain, false);
         if (how == Straight::no) {
-          worker->submit(*chain, false);
+          is_datagram(*chain) ? worker->post_datagram(*chain, false) : worker->submit(*chain, false);
         } else if (how == Straight::staged) {
           worker->owed_ += chain->sink != nullptr ? 1 : 0;
           if (worker->next_staged_ >= worker->ring_at_) worker->ring_doorbells();
@@ -570,7 +621,7 @@ void VerbsWorker::do_post(WorkRequest* chain) {
   if (chain->next != nullptr) return Several::post(this, chain);
   const Straight how = stage_straight(*chain, false);
   if (how == Straight::posted) return;
-  if (how == Straight::no) return submit(*chain, false);
+  if (how == Straight::no) return is_datagram(*chain) ? post_datagram(*chain, false) : submit(*chain, false);
   owed_ += chain->sink != nullptr ? 1 : 0;
   if (next_staged_ >= ring_at_) ring_doorbells();
 }
@@ -599,7 +650,8 @@ void VerbsWorker::do_post_detached(const WorkRequest& request) {
   auto& only_read = const_cast<WorkRequest&>(request);
   const Straight how = stage_straight(only_read, true);
   if (how == Straight::posted) return;
-  if (how == Straight::no) return submit(only_read, true);
+  if (how == Straight::no)
+    return is_datagram(only_read) ? post_datagram(only_read, true) : submit(only_read, true);
   if (next_staged_ >= ring_at_) ring_doorbells();
 }
 

@@ -7,7 +7,12 @@ perftest's tools: ib_read_lat, ib_atomic_lat, ib_write_lat -c UC, ib_send_lat -c
 READs outstanding (message rate). With --counters, prints instead how many allocations and system calls the data path
 makes in 100,000 operations, on shm and on verbs: counted by the kernel's tracing when run as root, else by strace.
 
+With --old, another build's verbs_micro is the peer instead of perftest's tools, in the same tests: what a change did to
+the data path on this device. The two take turns to be first, and a test is worse if the whole 95 % interval of the
+median ratio says so.
+
   ./loch softroce -- common/fabric/verbs/verbs_bench.py
+  ./loch softroce -- common/fabric/verbs/verbs_bench.py --old OTHER/build/release/common/fabric/verbs/verbs_micro
 """
 import argparse
 import json
@@ -22,8 +27,13 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
+sys.path.insert(0, os.path.join(SOURCE, "tools"))
+
+from loch.runner import intervals  # noqa: E402  (found only now that the tree is on the path)
+
 TRACING = "/sys/kernel/tracing"
 LIMITS = {"latency": 1.10, "rate": 0.90}
+MIN_ROUNDS = 6  # of --old: the least number whose extremes hold the median with 95 %
 
 # Measurements made by both verbs_micro and perftest: name, TEST of verbs_micro, perftest's command, and "latency" (less
 # is better) or "rate" (more is).
@@ -46,9 +56,9 @@ def micro():
     return os.path.join(build, "release", "common", "fabric", "verbs", "verbs_micro")
 
 
-def ours(test, size, operations, extra=()):
+def ours(test, size, operations, program=None):
     done = subprocess.run(
-        [micro(), *test, "--bytes", str(size), "--operations", str(operations), *extra],
+        [program or micro(), *test, "--bytes", str(size), "--operations", str(operations)],
         capture_output=True,
         text=True,
         timeout=300,
@@ -138,6 +148,36 @@ def compare(arguments):
     for row in rows:
         print("| " + " | ".join(row) + " |")
     return 0 if worst == 0 else 1
+
+
+def compare_builds(arguments):
+    """This build over the one of --old: medians, the median of the rounds' ratios, and its interval."""
+    pairs = {name: [] for name, *_ in PAIRS}
+    for number in range(arguments.rounds):
+        for name, test, _, _ in PAIRS:
+            order = [None, arguments.old][:: 1 if number % 2 == 0 else -1]
+            measured = {program: ours(test, arguments.bytes, arguments.operations, program)[0] for program in order}
+            pairs[name].append((measured[None], measured[arguments.old]))
+        print(f"round {number + 1} of {arguments.rounds}", file=sys.stderr, flush=True)
+    print(
+        f"| {arguments.bytes} bytes, {arguments.operations} operations, median of {arguments.rounds} rounds "
+        "| this build | the old one | ratio | its interval | |"
+    )
+    print("|---|---|---|---|---|---|")
+    worse = 0
+    for name, _, _, kind in PAIRS:
+        unit = "us" if kind == "latency" else "M/s"
+        ratio = intervals.median([new / old for new, old in pairs[name]])
+        is_worse = ratio.low > 1 if kind == "latency" else ratio.high < 1
+        is_better = ratio.high < 1 if kind == "latency" else ratio.low > 1
+        worse += is_worse
+        medians = [statistics.median(each) for each in zip(*pairs[name])]
+        print(
+            f"| {name} | {medians[0]:.4g} {unit} | {medians[1]:.4g} {unit} | {ratio.middle:.2f} "
+            f"| {ratio.low:.2f} to {ratio.high:.2f}, {100 * ratio.level:.1f} % "
+            f"| {'WORSE' if is_worse else 'better' if is_better else 'not told apart'} |"
+        )
+    return 0 if worse == 0 else 1
 
 
 def traced_calls(command):
@@ -241,13 +281,20 @@ def main():
     )
     parser.add_argument("--rounds", type=int, default=15, help="of each pair, in turn (default 15)")
     parser.add_argument("--counters", action="store_true", help="allocations and system calls instead")
+    parser.add_argument("--old", metavar="VERBS_MICRO", help="compare with this other build of verbs_micro instead")
     arguments = parser.parse_args()
     if not os.path.exists(micro()):
         fail(f"{micro()} is not built: ninja -C build/release verbs_micro", 2)
     if arguments.counters:
         arguments.operations = 100_000
         return count(arguments)
-    return compare(arguments)
+    if arguments.old is None:
+        return compare(arguments)
+    if not os.access(arguments.old, os.X_OK):
+        fail(f"--old: {arguments.old} is no program", 2)
+    if arguments.rounds < MIN_ROUNDS:
+        fail(f"--rounds: an interval of at least 95 % needs {MIN_ROUNDS} rounds", 2)
+    return compare_builds(arguments)
 
 
 if __name__ == "__main__":

@@ -71,7 +71,10 @@ VerbsWorker::VerbsWorker(const WorkerSpec& spec, std::uint64_t seed, Shared* sha
       unreliable_(shared->peers.size()) {
   completions_.reserve(256);
   completing_.reserve(256);
-  for (Staged& staged : staging_) staged.request.sg_list = &staged.slice;
+  for (std::size_t i = 0; i < staging_.size(); ++i) {
+    staging_[i].request.sg_list = &staging_[i].slice;
+    staging_[i].inline_data = staged_inline_[i].data();
+  }
   for (StagedReceive& staged : staging_receives_) {
     staged.request.sg_list = &staged.slice;
     staged.request.num_sge = 1;
@@ -107,6 +110,8 @@ Result<> VerbsWorker::open() {
       queues_.push_back(std::move(made));
     }
   }
+  if (!has_further_rails_ && datagram_.qp.extended() == nullptr)
+    plain_lanes_ = static_cast<std::uint32_t>(rails_.front().datagram_lanes.size());
   return {};
 }
 
@@ -228,6 +233,14 @@ bool VerbsWorker::connected(NodeId peer) const {
   if (peer >= nodes_) [[unlikely]]
     no_such_peer(peer);
   if (reach_[peer].failed != 0) return false;
+  return !has_control_ || connected_by_control(peer);
+}
+
+bool VerbsWorker::is_connected_since(NodeId peer, std::uint32_t since) const {
+  if (peer >= nodes_) [[unlikely]]
+    no_such_peer(peer);
+  if (std::bit_cast<std::uint64_t>(reach_[peer]) != std::bit_cast<std::uint64_t>(Reach{0, since}))
+    return false;
   return !has_control_ || connected_by_control(peer);
 }
 

@@ -174,6 +174,7 @@ class VerbsWorker final : public realtime::RealtimeWorker {
       no_such_peer(peer);
     return reach_[peer].epoch;
   }
+  [[nodiscard]] bool is_connected_since(NodeId peer, std::uint32_t since) const override;
 
   const WorkerCounters& counters() const { return counters_; }
 
@@ -249,6 +250,7 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   enum class Straight : std::uint8_t { no, staged, posted };
   [[nodiscard]] Straight stage_straight(WorkRequest& request, bool is_detached);
   void build_straight(SendQueue& queue, WorkRequest& request, bool is_detached);
+  void post_datagram(WorkRequest& request, bool is_detached);
   [[nodiscard]] SendQueue* plain_queue(const WorkRequest& request) const;
   void stage_plain(SendQueue& queue, WorkRequest& request, bool is_detached);
   [[nodiscard]] std::uintptr_t keep_inline(const SendQueue& queue, const std::byte* data,
@@ -310,6 +312,9 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   std::uint32_t own_rail_;           // the node's own rail, by which messages arrive
   ibv_cq* first_send_cq_ = nullptr;  // the send completion queue of the first rail
   bool has_further_rails_;           // whether there is more than one rail
+  // How many of the first rail's UD queue pairs post_datagram() may post to: all, or none where there are
+  // more rails or where requests are built in the device's send queue (ibv_wr_*).
+  std::uint32_t plain_lanes_ = 0;
   CompletionQueue receive_cq_;
   SharedReceiveQueue shared_receives_[2];  // index 0: RC, 1: UC
   SendQueue datagram_;                     // the worker's first UD queue pair, where datagrams arrive
@@ -340,9 +345,10 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   struct Staged {
     ibv_send_wr request{};
     ibv_sge slice{};
+    std::byte* inline_data = nullptr;  // its element of staged_inline_
   };
   std::array<Staged, batch> staging_{};
-  std::array<std::array<std::byte, Parked::inline_most>, batch> staged_inline_{};
+  alignas(64) std::array<std::array<std::byte, Parked::inline_most>, batch> staged_inline_{};
   // The element of staging_ for the next request. The elements before it hold requests that wait for a
   // doorbell.
   Staged* next_staged_ = staging_.data();

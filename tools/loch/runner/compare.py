@@ -1,14 +1,20 @@
 """`loch compare A B`: whether two result folders differ, by a permutation test over all points of a series together.
 
 A series is one system of an experiment. For each of its points (one combination of axis values) A and B have repeats.
-If A and B did the same, each repeat of a point could as well have come from the other folder. The test therefore
-exchanges the labels A and B among the repeats of each point, in every way or in a random sample of the ways, and asks
-how often the weighted mean of log(B/A) over the points is at least as far from 0 as the one found (Good, Permutation
-Tests, 2005, chapter 3). Holm's method corrects the p values for the number of series and metrics.
+If A and B did the same, each repeat could as well have come from the other folder. The test therefore exchanges the
+labels A and B among the repeats, in every way or in a random sample of the ways, and asks how often the weighted mean
+of log(B/A) over the points is at least as far from 0 as the one found (Good, Permutation Tests, 2005, chapter 3). A
+repeat keeps one label at all points: the points of a repeat share a seed, hence placement and popular keys, and on
+real fabrics the minutes in which they ran, so they are not independent of each other.
+
+A difference that is too small to matter is no finding: the hypothesis tested is that B differs from A by at most a
+tolerance, so B's values are first moved by the tolerance towards A's (Murphy and Myors, Journal of Applied Psychology
+84, 1999). Holm's method corrects the p values for the number of series and metrics.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import math
@@ -41,7 +47,7 @@ class Test:
     """A permutation test of one series."""
 
     ratio: float  # exp of the weighted mean of log(B/A) over the points
-    p: float  # two-sided p value, not corrected for the number of tests
+    p: float  # two-sided p value of a difference of at most the tolerance, not corrected for the number of tests
     least_p: float  # the smallest p value that these numbers of repeats can give
     low: float | None  # 95 % interval of `ratio`, by inversion of the test; None if least_p exceeds LEVEL
     high: float | None
@@ -55,6 +61,8 @@ class Point:
     axes: dict[str, str]
     a: list[float]
     b: list[float]
+    a_seeds: list[int]  # the seed of each value of `a`; the values of one seed at all points are one repeat
+    b_seeds: list[int]
 
     @property
     def ratio(self) -> float | None:
@@ -73,7 +81,7 @@ class Series:
     points: list[Point]
     test: Test
     p_holm: float = 1.0
-    verdict: str = ""  # "worse", "better", "changed by less than the tolerance" or "no difference found"
+    verdict: str = ""  # "worse", "better", "within the tolerance" or "no difference beyond the tolerance found"
 
     @property
     def name(self) -> str:
@@ -91,53 +99,90 @@ class Comparison:
         return bool(self.newly_failed) or any(each.verdict == "worse" for each in self.series)
 
 
-def logarithms(points: list[tuple[list[float], list[float]]]) -> list[tuple[Array, Array]]:
-    """The logarithms of each point's values in A and in B; points of which every value is 0 are left out."""
+@dataclass
+class _Logs:
+    """The logarithms of one point's values, those of A first, and the unit (repeat) that each belongs to."""
+
+    values: Array
+    units: Array
+    is_b: Array  # 1 for the values of B, 0 for those of A
+
+
+Samples = tuple[list[float], list[float]]  # the values of a point in A and in B
+Seeds = tuple[list[int], list[int]]  # their seeds
+
+
+def _logarithms(points: list[Samples], seeds: list[Seeds]) -> tuple[list[_Logs], int, int]:
+    """The logarithms of each point's values, and the numbers of units of A and of B; points of which every value is 0
+    are left out."""
+    used = [(pair, own) for pair, own in zip(points, seeds) if max(*pair[0], *pair[1]) > 0]
+    # Equal seeds in A and in B are different units: each unit is a repeat of one folder.
+    units: dict[tuple[int, int], int] = {}
+    for side in 0, 1:
+        for _, own in used:
+            for seed in own[side]:
+                units.setdefault((side, seed), len(units))
+    of_a = sum(side == 0 for side, _ in units)
     out = []
-    for a, b in points:
+    for (a, b), own in used:
         most = max(*a, *b)
-        if most > 0:
-            out.append((np.log(np.maximum(a, most * FLOOR)), np.log(np.maximum(b, most * FLOOR))))
-    return out
+        values = np.log(np.maximum([*a, *b], most * FLOOR))
+        index = np.array([units[side, seed] for side in (0, 1) for seed in own[side]])
+        out.append(_Logs(values, index, np.repeat([0.0, 1.0], [len(a), len(b)])))
+    return out, of_a, len(units) - of_a
+
+
+@functools.lru_cache(maxsize=8)
+def _exchanges(of_a: int, of_b: int) -> Array:
+    """The exchanges of labels that a test tries, a row each: 1 for each repeat that gets the label A. The first row has
+    the labels as they are."""
+    if math.comb(of_a + of_b, of_a) <= ENUMERATED_MAX:
+        chosen = np.array(list(itertools.combinations(range(of_a + of_b), of_a)), dtype=int)
+    else:
+        rng = np.random.default_rng(SEED)
+        drawn = rng.random((SAMPLED, of_a + of_b)).argsort(axis=1)[:, :of_a]
+        chosen = np.vstack([np.arange(of_a)[None, :], drawn])
+    return _mask(chosen, of_a + of_b)
 
 
 class Exchanges:
-    """The exchanges of labels that a test tries: for each point, which of its values get the label A."""
+    """The exchanges of labels that a test tries: which of the repeats get the label A, at all points alike."""
 
-    def __init__(self, sizes: list[tuple[int, int]]) -> None:
-        """`sizes`: the numbers of repeats in A and in B of each point."""
-        self.number = math.prod(math.comb(na + nb, na) for na, nb in sizes)
-        if self.number <= ENUMERATED_MAX:
-            every = [list(itertools.combinations(range(na + nb), na)) for na, nb in sizes]
-            chosen = list(itertools.product(*every))
-            self._masks = [
-                _mask(np.array([each[i] for each in chosen], dtype=int), na + nb) for i, (na, nb) in enumerate(sizes)
-            ]
-            self.least_p = (2 if all(na == nb for na, nb in sizes) and self.number > 1 else 1) / self.number
-        else:
-            rng = np.random.default_rng(SEED)
-            self._masks = []
-            for na, nb in sizes:
-                drawn = rng.random((SAMPLED, na + nb)).argsort(axis=1)[:, :na]
-                found = np.arange(na)[None, :]  # the original labels are one of the exchanges
-                self._masks.append(_mask(np.vstack([found, drawn]), na + nb))
-            self.least_p = 1 / (SAMPLED + 1)
+    def __init__(self, points: list[_Logs], of_a: int, of_b: int) -> None:
+        """`of_a`, `of_b`: the numbers of repeats in A and in B."""
+        masks = _exchanges(of_a, of_b)
+        all_tried = len(masks) == math.comb(of_a + of_b, of_a)
+        self.least_p = (2 if all_tried and of_a == of_b and len(masks) > 1 else 1) / len(masks)
+        self._points = points
+        # For each point and exchange: whether both labels are there, and the difference of the means of log B and log A,
+        # of the values as they are, and for each unit of a shift.
+        self._terms = [_differences(point, masks[:, point.units]) for point in points]
 
-    def p_value(self, points: list[tuple[Array, Array]], shift: float = 0.0) -> tuple[float, float]:
+    def p_value(self, shift: float = 0.0) -> tuple[float, float]:
         """The weighted mean of log(B/A) minus `shift`, and the two-sided p value of its being 0."""
-        found = weight_sum = 0.0
-        total = np.zeros(len(self._masks[0]))
-        for (a, b), mask in zip(points, self._masks):
-            values = np.concatenate([a, b - shift])
+        total = weight_sum = np.zeros(1)
+        for point, (both, difference, by_shift) in zip(self._points, self._terms):
             # Exchanging labels does not change the variance of all values of a point, so this weight favours no
             # exchange.
-            weight = 1 / (values.var() + 1e-12)
-            sums = mask @ values
-            total += weight * ((values.sum() - sums) / len(b) - sums / len(a))
-            found += weight * ((b - shift).mean() - a.mean())
-            weight_sum += weight
-        far = np.abs(total) >= abs(found) * (1 - 1e-9) - 1e-12 * weight_sum
-        return found / weight_sum, float(far.mean())
+            weight = 1 / float((point.values - shift * point.is_b).var() + 1e-12)
+            total = total + weight * (difference - shift * by_shift)
+            weight_sum = weight_sum + weight * both
+        means = total / np.maximum(weight_sum, 1e-300)
+        found = float(means[0])
+        return found, float((np.abs(means) >= abs(found) * (1 - 1e-9) - 1e-12).mean())
+
+
+def _differences(point: _Logs, mask: Array) -> tuple[Array, Array, Array]:
+    in_a = mask.sum(axis=1)
+    in_b = len(point.values) - in_a
+    # A point that not every repeat has can be left with values of one label only: it then says nothing.
+    both = (in_a > 0) & (in_b > 0)
+
+    def difference(values: Array) -> Array:
+        sums = mask @ values
+        return both * ((values.sum() - sums) / np.maximum(in_b, 1) - sums / np.maximum(in_a, 1))
+
+    return both, difference(point.values), difference(point.is_b)
 
 
 def _mask(chosen: Array, size: int) -> Array:
@@ -146,37 +191,50 @@ def _mask(chosen: Array, size: int) -> Array:
     return mask
 
 
-def permutation_test(points: list[tuple[list[float], list[float]]], with_interval: bool = True) -> Test:
-    """Tests whether A and B differ; `points` has the values of each point in A and in B, none of which is negative.
+def permutation_test(
+    points: list[Samples],
+    with_interval: bool = True,
+    tolerance: float = 0.0,
+    seeds: list[Seeds] | None = None,
+) -> Test:
+    """Tests whether A and B differ by more than the share `tolerance`; `points` has the values of each point in A and
+    in B, none of which is negative, and `seeds` their seeds. Without `seeds` values of one place in their lists are
+    one repeat.
 
     Computing the confidence interval takes some 50 times as long as computing the p value.
     """
-    logs = logarithms(points)
+    if seeds is None:
+        seeds = [(list(range(len(a))), list(range(len(b)))) for a, b in points]
+    logs, of_a, of_b = _logarithms(points, seeds)
     if not logs:
         return Test(1.0, 1.0, 1.0, None, None, None)
-    exchanges = Exchanges([(len(a), len(b)) for a, b in logs])
-    mean, p = exchanges.p_value(logs)
+    exchanges = Exchanges(logs, of_a, of_b)
+    mean, p = exchanges.p_value()
+    least = math.log1p(tolerance)
+    if least > 0:
+        p = exchanges.p_value(math.copysign(least, mean))[1] if abs(mean) > least else 1.0
     low = high = None
     if with_interval and exchanges.least_p <= LEVEL:
-        low, high = (math.exp(_bound(exchanges, logs, mean, side)) for side in (-1, 1))
-    squares = sum(float(((x - x.mean()) ** 2).sum()) for pair in logs for x in pair)
-    freedom = sum(len(a) + len(b) - 2 for a, b in logs)
+        low, high = (math.exp(_bound(exchanges, mean, side)) for side in (-1, 1))
+    within = [x for each in logs for x in (each.values[each.is_b == 0], each.values[each.is_b == 1])]
+    squares = sum(float(((x - x.mean()) ** 2).sum()) for x in within)
+    freedom = sum(len(x) - 1 for x in within)
     deviation = math.sqrt(squares / freedom) if freedom else 0.0
     return Test(math.exp(mean), p, exchanges.least_p, low, high, mean / deviation if deviation > 1e-12 else None)
 
 
-def _bound(exchanges: Exchanges, logs: list[tuple[Array, Array]], mean: float, side: int) -> float:
+def _bound(exchanges: Exchanges, mean: float, side: int) -> float:
     """One end of the confidence interval: the difference farthest from `mean` on side `side` (+1 above, -1 below) that
     the test does not reject."""
     step = max(abs(mean), 1e-3)
     inside = mean
-    while exchanges.p_value(logs, mean + side * step)[1] > LEVEL:
+    while exchanges.p_value(mean + side * step)[1] > LEVEL:
         inside = mean + side * step
         step *= 2
     outside = mean + side * step
     for _ in range(40):
         middle = (inside + outside) / 2
-        if exchanges.p_value(logs, middle)[1] > LEVEL:
+        if exchanges.p_value(middle)[1] > LEVEL:
             inside = middle
         else:
             outside = middle
@@ -201,32 +259,46 @@ def is_less_better(metric: str) -> bool:
 
 def judge(series: list[Series], tolerance: float) -> None:
     """Sets the corrected p values and the verdicts of all series together."""
+    least = 1 + tolerance
     for each, p in zip(series, holm([each.test.p for each in series])):
         each.p_holm = p
-        gain = 1 / each.test.ratio if is_less_better(each.metric) else each.test.ratio
-        if p > LEVEL:
-            each.verdict = "no difference found"
-        elif abs(each.test.ratio - 1) <= tolerance:
-            each.verdict = "changed by less than the tolerance"
-        else:
+        test = each.test
+        if p <= LEVEL:
+            gain = 1 / test.ratio if is_less_better(each.metric) else test.ratio
             each.verdict = "better" if gain > 1 else "worse"
+        elif test.low is not None and test.high is not None and 1 / least <= test.low and test.high <= least:
+            each.verdict = "within the tolerance"
+        else:
+            each.verdict = "no difference beyond the tolerance found"
 
 
 def of_folders(a: Path, b: Path, metrics: list[str], tolerance: float) -> Comparison:
     """Compares the result folders at or below `a` and `b`; BadInput if they have nothing in common."""
     out = Comparison()
     for one, other in _pairs(a, b, out.notes):
-        _add(out, one, other, metrics)
+        _add(out, one, other, metrics, tolerance)
     if not out.series and not out.newly_failed:
         raise BadInput(f"{a} and {b}: no point has results in both with {' or '.join(metrics)}")
     judge(out.series, tolerance)
-    for each in out.series:
-        if each.test.least_p > LEVEL:
-            out.notes.append(
-                f"{each.name}: no difference can be found with so few repeats: the least p value is "
-                f"{each.test.least_p:.2g}; six repeats of each point are enough"
-            )
+    out.notes += _too_few(out.series)
     return out
+
+
+def _too_few(series: list[Series]) -> list[str]:
+    """Which series have too few repeats for a difference to be found, each by itself or all together."""
+    notes = [
+        f"{each.name}: no difference can be found with so few repeats: the least p value is "
+        f"{each.test.least_p:.2g}; six repeats of each point are enough"
+        for each in series
+        if each.test.least_p > LEVEL
+    ]
+    number = len(series)
+    if not notes and any(number * each.test.least_p > LEVEL for each in series):
+        notes.append(
+            f"with {number} series and so few repeats no difference of a single one can be found: more repeats, or fewer "
+            "folders at a time"
+        )
+    return notes
 
 
 def _pairs(a: Path, b: Path, notes: list[str]) -> list[tuple[Results, Results]]:
@@ -249,7 +321,7 @@ def _pairs(a: Path, b: Path, notes: list[str]) -> list[tuple[Results, Results]]:
     return [(each, by_name[each.experiment.name]) for each in found[0] if each.experiment.name in by_name]
 
 
-def _add(out: Comparison, a: Results, b: Results, metrics: list[str]) -> None:
+def _add(out: Comparison, a: Results, b: Results, metrics: list[str], tolerance: float) -> None:
     """Adds the series of one experiment to the comparison."""
     name = a.experiment.name
     there = {choice_key(row.point.system, row.point.axes) for row in b.rows}
@@ -265,14 +337,18 @@ def _add(out: Comparison, a: Results, b: Results, metrics: list[str]) -> None:
                 out.newly_failed.append(f"{name}: {_title(system, axes)}: {_why(b.at(system, axes))}")
         for metric in metrics:
             points = [
-                Point({key: show(key, value) for key, value in axes.items()}, mine, theirs)
+                Point({key: show(key, value) for key, value in axes.items()}, mine, theirs, seeds, other_seeds)
                 for axes in places
-                if (mine := a.values(system, axes, metric)) and (theirs := b.values(system, axes, metric))
+                for mine, seeds in [a.values_by_seed(system, axes, metric)]
+                for theirs, other_seeds in [b.values_by_seed(system, axes, metric)]
+                if mine and theirs
             ]
             if wrong := next((x for point in points for x in (*point.a, *point.b) if x < 0), None):
                 raise BadInput(f"--metric {metric}: expected values of at least 0, found {wrong:g}")
             if points:
-                test = permutation_test([(point.a, point.b) for point in points])
+                values = [(point.a, point.b) for point in points]
+                seeds_of = [(point.a_seeds, point.b_seeds) for point in points]
+                test = permutation_test(values, tolerance=tolerance, seeds=seeds_of)
                 out.series.append(Series(name, system, metric, points, test))
             elif places and not a.has_field(system, metric):
                 known = {key for row in a.rows for key in row.fields}

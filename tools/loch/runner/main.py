@@ -131,8 +131,9 @@ def parser() -> Parser:
         help="two result folders, point by point",
         epilog=COMPARE_ENDS,
         description="Tests whether two result folders differ: for each system a permutation test over all its points "
-        "together, p values corrected by Holm's method. A regression is a difference found for the worse "
-        "(less of a metric; more, if it is a latency, a power or an energy), or a point that fails in B alone.",
+        "together, p values corrected by Holm's method. A regression is a difference for the worse (less of a metric; "
+        "more, if it is a latency, a power or an energy) that is larger than the tolerance at a level of 5 %%, or a "
+        "point that fails in B alone.",
     )
     compare.add_argument("a", metavar="A", help="a result folder, or a folder of them: what was before")
     compare.add_argument("b", metavar="B", help="the same experiments: what is now")
@@ -147,7 +148,8 @@ def parser() -> Parser:
         type=_share,
         default=0.01,
         metavar="X",
-        help="a difference of at most this share is no regression, from 0 to 1 (default 0.01)",
+        help="the least difference that matters, as a share from 0 to 1: tested is whether B differs from A by more "
+        "(default 0.01; 0: whether they differ at all)",
     )
     compare.add_argument("--json", metavar="FILE", help="write JSON to FILE, with every point (-: standard output)")
     compare.set_defaults(call="compare_command")

@@ -102,8 +102,13 @@ class Results:
     def values(self, system: str, axes: dict[str, Any], field_name: str) -> list[float]:
         """The values of a field in the repeats that have it; verbs.per_get.cdf.read.above_2 is the share above 2 of a
         distribution."""
-        found = (_field(row, field_name) for row in self.at(system, axes) if row.ok)
-        return [float(value) for value in found if isinstance(value, (int, float))]
+        return self.values_by_seed(system, axes, field_name)[0]
+
+    def values_by_seed(self, system: str, axes: dict[str, Any], field_name: str) -> tuple[list[float], list[int]]:
+        """As `values`, with the seed of each value's cluster, which repeats share under `preloads`."""
+        found = [(_field(row, field_name), int(row.point.params["seed"])) for row in self.at(system, axes) if row.ok]
+        kept = [(float(value), seed) for value, seed in found if isinstance(value, (int, float))]
+        return [value for value, _ in kept], [seed for _, seed in kept]
 
     def median(self, system: str, axes: dict[str, Any], field_name: str) -> float | None:
         """The median of a field over repeats, or None if no repeat has it."""

@@ -248,7 +248,10 @@ void Hub::heed(const Wire::Message& message) {
   if (!frame.is_reply) {
     std::vector<std::byte> back;
     const Reply reply = respond(frame.request, message.data, back);
-    if (frame.request.type == IBV_QPT_RC && reply.answer != Answer::none) wire.send(frame.from, reply, back);
+    if (frame.request.type != IBV_QPT_RC || reply.answer == Answer::none) return;
+    if (settings.reply_late_ns == 0) return wire.send(frame.from, reply, back);
+    late_replies_.push_back(
+        {now() + static_cast<Nanos>(settings.reply_late_ns), frame.from, reply, std::move(back)});
     return;
   }
   const auto qp = queue_pairs.find(frame.reply.to_qpn);
@@ -256,6 +259,13 @@ void Hub::heed(const Wire::Message& message) {
   const std::scoped_lock lock(qp->send_mutex);
   take(*qp, frame.reply, message.data);
   advance(*qp);
+}
+
+void Hub::send_late_replies() {
+  for (; !late_replies_.empty() && late_replies_.front().when <= now(); late_replies_.pop_front()) {
+    const LateReply& late = late_replies_.front();
+    wire.send(late.to, late.reply, late.data);
+  }
 }
 
 void Hub::assist() {
@@ -272,6 +282,7 @@ void Hub::body() {
     {
       const std::scoped_lock lock(receive_mutex_);
       while (wire.receive(message_)) heed(message_);
+      send_late_replies();
     }
     Nanos until = look();
     if (!wire.flush()) until = std::min(until, now() + full_stream_wait);

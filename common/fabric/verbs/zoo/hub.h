@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <deque>
 #include <expected>
 #include <memory>
 #include <mutex>
@@ -71,6 +72,14 @@ class Hub {
     bool operator>(const Look& other) const { return when > other.when; }
   };
 
+  // A reply that Settings::reply_late_ns delays.
+  struct LateReply {
+    Nanos when;
+    std::uint16_t to;
+    Reply reply;
+    std::vector<std::byte> data;
+  };
+
   [[nodiscard]] std::expected<void, std::string> open_counters();
   void body();
   void start_thread();
@@ -79,6 +88,7 @@ class Hub {
   void storm(Nanos at);
   void raise_everywhere(ibv_event_type type);
   void heed(const Wire::Message& message);
+  void send_late_replies();
 
   std::atomic<std::uint64_t> draws_ = 0, well_ = 0, delivered_ = 0;
   std::array<std::atomic<std::uint64_t>, calls_count> calls_{};
@@ -89,7 +99,8 @@ class Hub {
   std::thread thread_;
 
   std::mutex receive_mutex_;
-  Wire::Message message_;  // the message that is handled, under receive_mutex_
+  Wire::Message message_;               // the message that is handled, under receive_mutex_
+  std::deque<LateReply> late_replies_;  // in the order of `when`, under receive_mutex_
   std::mutex nics_mutex_;
   std::vector<Nic*> nics_;
   std::mutex looks_mutex_;

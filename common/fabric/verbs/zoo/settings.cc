@@ -256,6 +256,7 @@ std::expected<void, std::string> apply(Settings& settings, std::string_view key,
     return {};
   };
   if (key == "delay_us") return set(1e6, settings.delay_ns, 1000);
+  if (key == "reply_late_us") return set(1e6, settings.reply_late_ns, 1000);
   if (key == "counter_start") return set(std::numeric_limits<std::uint32_t>::max(), settings.counter_start);
   if (key == "drop") return set(1, settings.drop);
   if (key == "seed") return set(1e15, settings.seed);

@@ -73,7 +73,9 @@ struct Settings {
   std::string machine;               // name of the emulated machine
   std::vector<DeviceModel> devices;  // the machine's devices, after the changes that LOCH_ZOO asks for
   std::uint64_t delay_ns = 0;        // upper bound in ns of each request's random delay before execution
-  double drop = 0;                   // probability that a UC or UD message is lost
+  // ns from the execution of an RC request of another process to its reply
+  std::uint64_t reply_late_ns = 0;
+  double drop = 0;  // probability that a UC or UD message is lost
   std::uint64_t seed = 1;
   std::uint32_t events_per_second = 0;  // rate of harmless asynchronous events that the NIC thread raises
   std::uint32_t first_qpn = 64;
