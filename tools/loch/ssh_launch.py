@@ -319,7 +319,7 @@ def main(words: list[str]) -> int:
     if arguments[:1] == ["points"] and len(arguments) == 2:
         try:
             points = points_of(arguments[1])
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             print(f"ssh: {arguments[1]}: {getattr(error, 'strerror', None) or error}", file=sys.stderr)
             return 2
         arguments = ["points", "/dev/stdin"]
