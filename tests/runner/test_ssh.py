@@ -5,18 +5,21 @@ import io
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
+import sys
+import textwrap
 import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
 
-from support import Folder
+from support import ROOT, Folder
 
 from loch import ssh_launch, ssh_rank
-from loch.runner import launch
+from loch.runner import grid, launch
 
 PROGRAM = Path(os.environ["LOCH_BIN"])
 ZOO = PROGRAM.parent.parent / "lib/libloch_zoo.so"
@@ -34,7 +37,7 @@ cd '{folder}/there' && LD_PRELOAD="$ZOO_LIBRARY" TMPDIR='{folder}/there' exec sh
 """
 
 
-class OverSsh(Folder):
+class StandIn(Folder):
     def setUp(self):
         super().setUp()
         for name in ("bin", "there", "here"):
@@ -42,28 +45,6 @@ class OverSsh(Folder):
         stand_in = self.folder / "bin/ssh"
         stand_in.write_text(STAND_IN.format(folder=self.folder), encoding="utf-8")
         stand_in.chmod(0o755)
-
-    def start(self, hosts, duration="300ms", program=PROGRAM, fabric="verbs", more=()):
-        ranks = sum(int(host.rpartition(":")[2]) for host in hosts.split(","))
-        return subprocess.Popen(
-            [
-                *(ssh_launch.__file__, "--host", hosts, "--", str(program), "bench", "--protocol", "nessie"),
-                *("--fabric", fabric, "--nodes", str(ranks), "--clients", "1", "--keys", "100", "--warmup", "20ms"),
-                *("--duration", duration, "--verify", "--json", "result.json", *more),
-            ],
-            cwd=self.folder / "here",
-            env={
-                **os.environ,
-                "PATH": f"{self.folder}/bin:{os.environ['PATH']}",
-                "ZOO_LIBRARY": str(ZOO) if fabric == "verbs" else "",
-                "LOCH_ZOO": f"mlx5-ib,net={self.folder}/network",
-                "LOCH_LOST_AFTER": "4s",
-            },
-            text=True,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
 
     def processes(self):
         """What runs on the other side of the stand-in: the ends of connections, and the ranks."""
@@ -96,6 +77,30 @@ class OverSsh(Folder):
         while self.processes() or list((self.folder / "there").iterdir()):
             self.assertLess(time.monotonic(), deadline, (self.processes(), list((self.folder / "there").iterdir())))
             time.sleep(0.1)
+
+
+class OverSsh(StandIn):
+    def start(self, hosts, duration="300ms", program=PROGRAM, fabric="verbs", more=()):
+        ranks = sum(int(host.rpartition(":")[2]) for host in hosts.split(","))
+        return subprocess.Popen(
+            [
+                *(ssh_launch.__file__, "--host", hosts, "--", str(program), "bench", "--protocol", "nessie"),
+                *("--fabric", fabric, "--nodes", str(ranks), "--clients", "1", "--keys", "100", "--warmup", "20ms"),
+                *("--duration", duration, "--verify", "--json", "result.json", *more),
+            ],
+            cwd=self.folder / "here",
+            env={
+                **os.environ,
+                "PATH": f"{self.folder}/bin:{os.environ['PATH']}",
+                "ZOO_LIBRARY": str(ZOO) if fabric == "verbs" else "",
+                "LOCH_ZOO": f"mlx5-ib,net={self.folder}/network",
+                "LOCH_LOST_AFTER": "4s",
+            },
+            text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
 
     def test_the_result_comes_back_and_the_command_lines_say_nothing_of_the_run(self):
         started = self.start("n1:1,n2:2")
@@ -215,6 +220,140 @@ class OverSsh(Folder):
         self.assert_nothing_left()
 
 
+class Sweep(StandIn):
+    """`loch run` where there is ssh and no mpirun: points that differ in their load alone."""
+
+    EXPERIMENT = textwrap.dedent(
+        """\
+        name: kept
+        title: Two points on one store
+        fabric: ofi
+        cluster: {nodes: 2}
+        systems:
+          CD: {protocol: nessie, clients: 1, keys: 300, verify: true, ofi_provider: tcp, nessie.expiry: 30s}
+        workload: {key_size: 128, value_size: 256, distribution: uniform}
+        axes: AXES
+        measure: {warmup: 0ms, operations: 200, repeats: 1}
+        figure: {kind: line, x: X, y: latency_us.get.mean}
+        """
+    )
+    NOTE = re.compile(r"this is load (\d) on it")
+    # What the runner and the stand-in call; mpirun is not among it.
+    PROGRAMS = {"python3": sys.executable, "sh": shutil.which("sh"), "env": shutil.which("env")}
+
+    def setUp(self):
+        super().setUp()
+        for name, path in self.PROGRAMS.items():
+            (self.folder / "bin" / name).symlink_to(path)
+
+    def sweep(self, axis, values):
+        """Starts a sweep over values of an axis, which run in this order."""
+        listed = list(values)
+        order = grid.shuffled([SimpleNamespace(repeat=0, place=place) for place in range(len(values))], 1)
+        for point, value in zip(order, values):
+            listed[point.place] = value
+        text = self.EXPERIMENT.replace("AXES", f"{{{axis}: {listed}}}").replace("x: X", f"x: {axis}")
+        (self.folder / "here/x.yaml").write_text(text, encoding="utf-8")
+        (self.folder / "here/hosts").write_text("n1\nn2\n", encoding="utf-8")
+        started = subprocess.Popen(
+            [sys.executable, str(ROOT / "tools/loch"), "--no-setup", "run", "x.yaml", "--hostfile", "hosts"]
+            + ["--out", "out"],
+            cwd=self.folder / "here",
+            env={
+                **os.environ,
+                "PATH": f"{self.folder}/bin",
+                "ZOO_LIBRARY": "",
+                "LOCH_BIN": str(PROGRAM),
+                "LOCH_LOST_AFTER": "20s",
+            },
+            text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        self.addCleanup(started.kill)
+        return started
+
+    def stored(self, axis):
+        """What is stored of the points, by their value on the axis."""
+        found = {}
+        for path in (self.folder / "here/out/points").glob("*.json"):
+            document = json.loads(path.read_text(encoding="utf-8"))
+            found[document["runner"]["axes"][axis]] = document
+        return found
+
+    def load_number(self, document):
+        """Which load on its store a point was; 0 if it began with a store of its own."""
+        found = self.NOTE.search(" ".join(document["notes"]))
+        return int(found[1]) if found else 0
+
+    def hosts_called(self):
+        return sorted(line.split()[0] for line in (self.folder / "ssh.log").read_text(encoding="utf-8").splitlines())
+
+    def assert_whole(self, document):
+        self.assertEqual(len(document["nodes"]), 2)
+        self.assertEqual([document["operations"][name] for name in ("total", "corrupt", "error")], [200, 0, 0])
+        self.assertEqual(document["lost_nodes"], [])
+
+    def assert_no_temporary_files(self):
+        self.assertEqual([path.name for path in (self.folder / "here/out/points").iterdir() if ".tmp" in path.name], [])
+        self.assert_nothing_left()
+
+    def test_the_points_share_a_store_and_a_launch(self):
+        started = self.sweep("get", [0.5, 0.9])
+        said, told = started.communicate(timeout=2 * LIMIT_S)
+        self.assertEqual(started.returncode, 0, told + said)
+        stored = self.stored("get")
+        for each in stored.values():
+            self.assert_whole(each)
+            self.assertEqual(each["runner"]["argv"][0], ssh_launch.__file__)
+        self.assertEqual(sorted(self.load_number(each) for each in stored.values()), [1, 2], told)
+        self.assertEqual(self.hosts_called(), ["n1", "n2"], "one launch for both points")
+        self.assertNotRegex((self.folder / "ssh.log").read_text(encoding="utf-8"), "points|get|json|tmp")
+        self.assert_no_temporary_files()
+
+    def test_a_failed_point_does_not_take_the_next_one_with_it(self):
+        """The first of three points, which takes 20 s, loses a node; the others begin with a store of their own."""
+        started = self.sweep("rate", [10, 50000, 60000])
+        _, worker = self.rank_under_load(1)
+        os.kill(worker, signal.SIGKILL)
+        said, told = started.communicate(timeout=4 * LIMIT_S)
+        self.assertEqual(started.returncode, 1, told + said)
+        stored = self.stored("rate")
+        self.assertEqual(stored[10]["failure"]["reason"], "lost during the run: node 1", told)
+        self.assertIn("nessie on ofi", stored[10]["failure"]["stderr_tail"])
+        for rate in (50000, 60000):
+            self.assert_whole(stored[rate])
+        self.assertEqual([self.load_number(stored[rate]) for rate in (50000, 60000)], [1, 2])
+        self.assertEqual(
+            self.hosts_called(), ["n1", "n1", "n2", "n2"], "a launch for the failed point, one for the others"
+        )
+        self.assert_no_temporary_files()
+
+    def test_an_interrupted_sweep_keeps_what_has_ended_and_goes_on(self):
+        started = self.sweep("rate", [50000, 2])
+        points = self.folder / "here/out/points"
+        deadline = time.monotonic() + LIMIT_S
+        while not list(points.glob("[!.]*.json")):
+            self.assertIsNone(started.poll())
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.05)
+        self.rank_under_load(1)
+        started.send_signal(signal.SIGINT)
+        _, told = started.communicate(timeout=LIMIT_S)
+        self.assertEqual(started.returncode, 130, told)
+        self.assert_no_temporary_files()
+        self.assertEqual(list(self.stored("rate")), [50000])
+        first = (self.folder / "ssh.log").stat().st_size
+        again = self.sweep("rate", [50000, 60000])
+        said, told = again.communicate(timeout=2 * LIMIT_S)
+        self.assertEqual(again.returncode, 0, told + said)
+        self.assertEqual(sorted(self.stored("rate")), [50000, 60000])
+        self.assertGreater((self.folder / "ssh.log").stat().st_size, first)
+        self.assertEqual(self.hosts_called(), ["n1", "n1", "n2", "n2"], "the first point is not run again")
+        self.assert_no_temporary_files()
+
+
 class Files(Folder):
     def test_a_file_of_several_pieces_comes_back_whole(self):
         sent = io.BytesIO()
@@ -268,6 +407,133 @@ class Files(Folder):
             rank.remove_folder()
         self.assertEqual(rmtree.call_count, 2)
         self.assertFalse(there.exists())
+
+
+class Points(Folder):
+    """The files of a list of points, between a rank and the launch."""
+
+    def listed(self):
+        """The points of a list as the launch reads it: both have a result, the second one also prints."""
+        path = self.write(
+            json.dumps(
+                [
+                    {"arguments": ["--get", "1", "--json", f"{self.folder}/first.json"]},
+                    {"arguments": [f"--json={self.folder}/second.json"], "output": f"{self.folder}/second.txt"},
+                ]
+            ),
+            "list.json",
+        )
+        return ssh_launch.points_of(str(path))
+
+    def rank(self, number, sent):
+        """A rank of such a launch; what it says goes to `sent`."""
+        launch_ = ssh_launch.Launch([], "program", ["points", "/dev/stdin"], self.listed())
+        start = launch_.start_of(SimpleNamespace(rank=number, rank_here=0, ranks_here=1), "j")
+        rank = ssh_rank.Rank(self.folder, start, io.BytesIO(), sent)
+        self.addCleanup(lambda: [os.close(each.descriptor) for each in rank.printed])
+        return rank
+
+    def frames(self, sent):
+        sent.seek(0)
+        return list(iter(lambda: ssh_rank.get(sent), None))
+
+    def test_the_list_names_no_file_of_the_launch_and_is_for_rank_0_alone(self):
+        launch_ = ssh_launch.Launch([], "program", ["points", "/dev/stdin"], self.listed())
+        starts = [launch_.start_of(SimpleNamespace(rank=i, rank_here=0, ranks_here=1), "j") for i in range(2)]
+        self.assertEqual(["list" in each for each in starts], [True, False])
+        self.assertNotIn(str(self.folder), json.dumps(starts[0]))
+        self.assertEqual(
+            json.loads(starts[0]["list"]),
+            [
+                {"arguments": ["--get", "1", "--json", "0-json-first.json"]},
+                {"arguments": ["--json=1-json-second.json"], "output": "/dev/fd/100"},
+            ],
+        )
+
+    def test_a_list_that_is_none_is_refused_with_one_line(self):
+        for text in ("[{", "{}", '[{"output": "x"}]', '[{"arguments": [1]}]', None):
+            with self.subTest(text):
+                path = self.folder / "nowhere" if text is None else self.write(text, "list.json")
+                done = subprocess.run(
+                    [ssh_launch.__file__, "--host", "n1:1", "--", "program", "points", str(path)],
+                    capture_output=True,
+                    text=True,
+                    check=False,
+                )
+                self.assertEqual(done.returncode, 2)
+                self.assertRegex(done.stderr, rf"\Assh: {path}: [^\n]+\n\Z")
+
+    def test_what_a_point_has_left_goes_before_the_line_that_tells_its_end(self):
+        sent = io.BytesIO()
+        rank = self.rank(0, sent)
+        result = self.write("{}", "1-json-second.json")
+        os.write(rank.printed[0].descriptor, b"said")
+        begun, ended = b'{"point":1,"pid":7}\n', b'{"point":1,"status":0}\n'
+        with mock.patch.object(ssh_rank, "PIECE", 3):
+            for line in (begun, ended, b"[]\n", b'{"point":9,"status":0}\n'):
+                rank.pass_on(line, self.folder)
+        self.assertEqual(
+            self.frames(sent),
+            [
+                (ssh_rank.OUTPUT, 0, "", begun),
+                (ssh_rank.FILE, 1, "printed-1", b"sai"),
+                (ssh_rank.FILE, 1, "printed-1", b"d"),
+                (ssh_rank.FILE, 0, "1-json-second.json", b"{}"),
+                (ssh_rank.POINT, 1, "", ended),
+                (ssh_rank.OUTPUT, 0, "", b"[]\n"),
+                (ssh_rank.OUTPUT, 0, "", b'{"point":9,"status":0}\n'),
+            ],
+        )
+        self.assertFalse(result.exists())
+
+    def test_what_a_rank_has_printed_goes_before_what_it_says_to_others(self):
+        sent = io.BytesIO()
+        rank = self.rank(1, sent)
+        rank.printed_looked = time.monotonic() + 3600  # the time alone has it not looked at
+        (rank.board / "0").mkdir(parents=True)
+        (rank.board / "0/agreed").write_bytes(b"fit")
+        os.write(rank.printed[0].descriptor, b"said")
+        rank.carry()
+        self.assertEqual(
+            self.frames(sent), [(ssh_rank.FILE, 1, "printed-1", b"said"), (ssh_rank.ITEM, 0, "agreed", b"fit")]
+        )
+
+    def test_what_a_point_prints_comes_back_while_it_runs(self):
+        sent = io.BytesIO()
+        rank = self.rank(1, sent)
+        os.write(rank.printed[0].descriptor, b"said")
+        rank.board.mkdir()
+        rank.carry()
+        self.assertEqual(self.frames(sent), [(ssh_rank.FILE, 1, "printed-1", b"said")])
+
+    def test_the_files_of_a_point_that_has_ended_are_written_no_more(self):
+        launch_ = ssh_launch.Launch([], "program", ["points", "/dev/stdin"], self.listed())
+        seat = SimpleNamespace(rank=0, has_written=False)
+        launch_.take(seat, ssh_rank.FILE, 1, "printed-1", b"said")
+        self.assertFalse(seat.has_written, "what a rank prints is no result")
+        launch_.take(seat, ssh_rank.FILE, 0, "1-json-second.json", b"{}")
+        self.assertTrue(seat.has_written)
+        self.assertEqual((self.folder / "second.txt").read_text(encoding="utf-8"), "said")
+        with mock.patch.object(ssh_launch.sys, "stdout", SimpleNamespace(buffer=io.BytesIO())) as told:
+            launch_.take(seat, ssh_rank.POINT, 1, "", b"ended\n")
+        self.assertEqual(told.buffer.getvalue(), b"ended\n")
+        for name in ("second.txt", "second.json"):  # as the runner does, which has read them
+            (self.folder / name).unlink()
+        launch_.take(seat, ssh_rank.FILE, 1, "printed-1", b"late")
+        launch_.take(seat, ssh_rank.FILE, 0, "1-json-second.json", b"late")
+        launch_.take(seat, ssh_rank.FILE, 0, "0-json-first.json", b"of another point")
+        self.assertEqual(
+            sorted(path.name for path in self.folder.iterdir()), ["first.json", "list.json"], "a file is left"
+        )
+
+    def test_a_result_that_cannot_be_written_here_is_named_and_the_launch_goes_on(self):
+        launch_ = ssh_launch.Launch([], "program", ["--json", "/dev/full"])
+        seat = SimpleNamespace(rank=0, has_written=False)
+        with mock.patch.object(ssh_launch.sys, "stderr", io.StringIO()) as told:
+            for _ in range(2):
+                launch_.take(seat, ssh_rank.FILE, 0, "json-full", b"{}")
+        self.assertEqual(told.getvalue(), "ssh: /dev/full: No space left on device\n")
+        self.assertTrue(launch_.is_unwritten)
 
 
 class Chosen(Folder):

@@ -2,10 +2,13 @@
 """Starts the ranks of loch-bench by ssh, without mpirun and without a folder that the hosts share.
 
 usage: ssh_launch.py --host HOST:RANKS[,HOST:RANKS…] -- PROGRAM ARGUMENT…
+       ssh_launch.py --host HOST:RANKS[,HOST:RANKS…] -- PROGRAM points LIST
 
 What the ranks' launchers say to each other travels over the standard input and output of the ssh connections
 (ssh_rank.py is at their other end), so that nothing listens; only its sender and its receiver can read it or make it
-up, as in a shared folder. The files of --json and --history come back to where they were asked for.
+up, as in a shared folder. The files of --json and --history come back to where they were asked for. So do those of the
+points of a LIST (`loch-bench points`): what they print as they print it, their results before the line that tells that
+the point has ended.
 """
 
 from __future__ import annotations
@@ -39,6 +42,20 @@ RESULTS = ("--json", "--history")  # flags that name a file to be brought back
 
 
 @dataclass
+class Points:
+    """A list of points for `loch-bench points`, with names in the place of the files to be brought back."""
+
+    text: str
+    files: dict[str, str]  # where they belong, by name
+    results: list[list[str]]  # of each point, names of the files that are complete when it has ended
+    printed: list[str]  # names of the files for what points print
+
+    def of(self, point: int) -> list[str]:
+        """The names of all files of a point."""
+        return [*self.results[point], *(name for name in self.printed if name == printed_of(point))]
+
+
+@dataclass
 class Seat:
     """A rank, its host, and the connection to it."""
 
@@ -62,9 +79,14 @@ class Seat:
 class Launch:
     """All ranks of a run; `fault` is why it cannot begin."""
 
-    def __init__(self, hosts: list[tuple[str, int]], program: str, arguments: list[str]) -> None:
-        self.program, self.arguments = program, arguments
-        self.files = files_of(self.arguments)
+    def __init__(
+        self, hosts: list[tuple[str, int]], program: str, arguments: list[str], points: Points | None = None
+    ) -> None:
+        self.program, self.arguments, self.points = program, arguments, points
+        self.files = files_of(self.arguments) if points is None else points.files
+        self.files_lock = threading.Lock()
+        self.closed: set[str] = set()  # files of points that have ended
+        self.is_unwritten = False  # whether a file could not be written
         self.changed = threading.Condition()
         self.fault = ""
         seats = [(host, here, ranks) for host, ranks in hosts for here in range(ranks)]
@@ -90,7 +112,7 @@ class Launch:
             print(f"ssh: {self.fault}", file=sys.stderr, flush=True)
             return 1
         ended = [seat.status for seat in self.seats if seat.status is not None and seat not in late]
-        return next((status if status > 0 else 1 for status in ended if status), 0) if ended else 1
+        return next((status if status > 0 else 1 for status in ended if status), int(self.is_unwritten)) if ended else 1
 
     def await_end(self) -> list[Seat]:
         """Waits for every rank, but no longer than LEFT_WITHIN_S for those that outlive the run, which it returns: a
@@ -116,7 +138,13 @@ class Launch:
 
     def start_of(self, seat: Seat, job: str) -> dict[str, object]:
         names = [name for name in os.environ if name.startswith("LOCH_") and name not in ("LOCH_BIN", "LOCH_BUILD")]
+        of_points: dict[str, object] = {}
+        if self.points is not None:
+            of_points = {"points": self.points.results, "printed": self.points.printed}
+            if seat.rank == 0:
+                of_points["list"] = self.points.text
         return {
+            **of_points,
             "program": self.program,
             "arguments": self.arguments,
             "environment": {name: os.environ[name] for name in sorted(names)},
@@ -125,8 +153,12 @@ class Launch:
             "rank_here": seat.rank_here,
             "ranks_here": seat.ranks_here,
             "job": job,
-            "files": list(self.files),
+            "files": [name for name in self.files if not self.is_printed(name)],
         }
+
+    def is_printed(self, name: str) -> bool:
+        """Whether a file is for what a point prints, which every rank may do; else it is a result."""
+        return self.points is not None and name in self.points.printed
 
     def write(self, seat: Seat) -> None:
         """Sends what is for a rank: a connection that hangs holds up no other."""
@@ -168,9 +200,12 @@ class Launch:
             sys.stdout.buffer.write(data)
             sys.stdout.buffer.flush()
         elif kind == ssh_rank.FILE and name in self.files:
-            seat.has_written = True
-            with open(self.files[name], "ab" if rank else "wb") as written:
-                written.write(data)
+            self.keep(seat, name, data, bool(rank))
+        elif kind == ssh_rank.POINT and self.points is not None and rank < len(self.points.results):
+            with self.files_lock:
+                self.closed.update(self.points.of(rank))
+            sys.stdout.buffer.write(data)
+            sys.stdout.buffer.flush()
         else:
             with self.changed:
                 if kind == ssh_rank.BEGUN:
@@ -180,6 +215,21 @@ class Launch:
                 elif kind == ssh_rank.END:
                     seat.status = int(name)
                 self.changed.notify_all()
+
+    def keep(self, seat: Seat, name: str, data: bytes, is_more: bool) -> None:
+        """Writes a piece of a file where it belongs. Once a point has ended, its files are left to the one who reads
+        its line."""
+        with self.files_lock:
+            if name in self.closed:
+                return
+            seat.has_written = seat.has_written or not self.is_printed(name)
+            try:
+                with open(self.files[name], "ab" if is_more else "wb") as written:
+                    written.write(data)
+            except OSError as error:
+                self.closed.add(name)
+                self.is_unwritten = True
+                print(f"ssh: {self.files[name]}: {error.strerror}", file=sys.stderr, flush=True)
 
     def tell(self, seat: Seat) -> None:
         """Passes on what a rank or its ssh says on standard error; until the rank has begun it is kept."""
@@ -213,18 +263,45 @@ def connect(host: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True)
 
 
-def files_of(arguments: list[str]) -> dict[str, str]:
-    """Replaces the files to be brought back, in place, by names in the rank's own folder; returns where they belong."""
+def files_of(arguments: list[str], before: str = "") -> dict[str, str]:
+    """Replaces the files to be brought back, in place, by names in the rank's own folder, which begin with `before`;
+    returns where they belong."""
     files = {}
     for at, word in enumerate(arguments):
         flag, is_joined, path = word.partition("=")
         if flag not in RESULTS or (not is_joined and at + 1 == len(arguments)):
             continue
         path = path if is_joined else arguments[at + 1]
-        name = f"{flag[2:]}-{Path(path).name}"
+        name = f"{before}{flag[2:]}-{Path(path).name}"
         files[name] = path
         arguments[at + (0 if is_joined else 1)] = f"{flag}={name}" if is_joined else name
     return files
+
+
+def printed_of(point: int) -> str:
+    return f"printed-{point}"
+
+
+def points_of(path: str) -> Points:
+    """Reads a list of points; ValueError with the reason if it is none."""
+    listed = json.loads(Path(path).read_text(encoding="utf-8"))
+    if not isinstance(listed, list):
+        raise ValueError("expected a list of points")
+    points = Points("", {}, [], [])
+    for at, each in enumerate(listed):
+        arguments = each.get("arguments") if isinstance(each, dict) else None
+        if not isinstance(arguments, list) or not all(isinstance(word, str) for word in arguments):
+            raise ValueError(f'point {at}: expected an object with "arguments"')
+        files = files_of(arguments, f"{at}-")
+        points.files.update(files)
+        points.results.append(list(files))
+        if isinstance(each.get("output"), str):
+            name = printed_of(at)
+            points.files[name] = each["output"]
+            each["output"] = f"/dev/fd/{ssh_rank.FIRST_DESCRIPTOR + len(points.printed)}"
+            points.printed.append(name)
+    points.text = json.dumps(listed)
+    return points
 
 
 def main(words: list[str]) -> int:
@@ -238,8 +315,16 @@ def main(words: list[str]) -> int:
             print(f"ssh: --host {word}: expected HOST:RANKS", file=sys.stderr)
             return 2
         hosts.append((host, int(ranks)))
+    arguments, points = words[4:], None
+    if arguments[:1] == ["points"] and len(arguments) == 2:
+        try:
+            points = points_of(arguments[1])
+        except (OSError, ValueError, RecursionError) as error:
+            print(f"ssh: {arguments[1]}: {getattr(error, 'strerror', None) or error}", file=sys.stderr)
+            return 2
+        arguments = ["points", "/dev/stdin"]
     try:
-        launch = Launch([(host, ranks) for host, ranks in hosts], words[3], words[4:])
+        launch = Launch([(host, ranks) for host, ranks in hosts], words[3], arguments, points)
     except OSError as error:
         print(f"ssh: {error.filename}: {error.strerror}", file=sys.stderr)
         return 1

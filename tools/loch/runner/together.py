@@ -32,8 +32,7 @@ def key(point: Point, launched: Launch | None) -> str | None:
     if point.params.get("fabric") in ("sim", "shm"):
         if launched is not None:
             return None
-    # ssh_launch.py brings back the result of one run.
-    elif not _keeps_keys(point) or (launched is not None and launched.launcher == "ssh"):
+    elif not _keeps_keys(point):
         return None
     return json.dumps(
         {name: each for name, each in point.params.items() if name not in options.OF_LOAD}, sort_keys=True
