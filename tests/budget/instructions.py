@@ -68,7 +68,10 @@ CASES = {
     "READ, verbs, window 32": Case(f"--protocol micro-verbs --window 32 {_ALONE} --get 1 --post-send", fabric="verbs"),
     "nessie GET, verbs": Case(f"--protocol nessie {_ALONE} --get 1 --post-send", fabric="verbs"),
     "herd GET, server, verbs": Case(
-        f"--protocol herd --herd.retry 1s --herd.give-up 10s {_SERVED} --get 1 --post-send", "server", waits=True, fabric="verbs"
+        f"--protocol herd --herd.retry 1s --herd.give-up 10s {_SERVED} --get 1 --post-send",
+        "server",
+        waits=True,
+        fabric="verbs",
     ),
     "READ, ibv_wr": Case(f"--protocol micro-verbs {_ALONE} --get 1", fabric="verbs"),
     "READ, ibv_wr, window 32": Case(f"--protocol micro-verbs --window 32 {_ALONE} --get 1", fabric="verbs"),

@@ -655,32 +655,6 @@ void VerbsWorker::do_post_detached(const WorkRequest& request) {
   if (next_staged_ >= ring_at_) ring_doorbells();
 }
 
-bool VerbsWorker::is_hopeless(const SendQueue& queue) const {
-  const SendQueue::State state = queue.state.load(std::memory_order_acquire);
-  if (state == SendQueue::State::failed || state == SendQueue::State::refused) return true;
-  return state != SendQueue::State::ready && queue.key.transport != Transport::ud &&
-         shared_->is_lost(queue.key.peer);
-}
-
-// Ends the requests that wait on a queue pair that cannot be connected. RC requests complete with an error;
-// UC requests complete as successes, because the contract allows lost UC messages.
-void VerbsWorker::drop_parked(SendQueue& queue) {
-  const bool is_reliable = queue.key.transport == Transport::rc;
-  if (SendQueue::State refused = SendQueue::State::refused;
-      queue.state.compare_exchange_strong(
-          refused, is_reliable ? SendQueue::State::failed : SendQueue::State::broken) &&
-      is_reliable) {
-    ++reach_[queue.key.peer].failed;
-  }
-  WcStatus status = is_reliable ? WcStatus::retry_exceeded : WcStatus::success;
-  while (queue.first_parked != nullptr) {
-    Parked* waiting = queue.unpark();
-    if (waiting->request != nullptr) finish(*waiting->request, status);
-    free_parked_.push_back(waiting);
-    if (is_reliable) status = WcStatus::flushed;
-  }
-}
-
 // Posts the requests that wait for room or for a connection, in their order on each queue pair, as far as its
 // send queue has room.
 bool VerbsWorker::poll_waiting() {

@@ -395,6 +395,32 @@ void VerbsWorker::retire_silent(SendQueue& queue, std::uint32_t count) {
   request->sink->fn(request->sink, *request);
 }
 
+bool VerbsWorker::is_hopeless(const SendQueue& queue) const {
+  const SendQueue::State state = queue.state.load(std::memory_order_acquire);
+  if (state == SendQueue::State::failed || state == SendQueue::State::refused) return true;
+  return state != SendQueue::State::ready && queue.key.transport != Transport::ud &&
+         shared_->is_lost(queue.key.peer);
+}
+
+// Ends the requests that wait on a queue pair that cannot be connected. RC requests complete with an error;
+// UC requests complete as successes, because the contract allows lost UC messages.
+void VerbsWorker::drop_parked(SendQueue& queue) {
+  const bool is_reliable = queue.key.transport == Transport::rc;
+  if (SendQueue::State refused = SendQueue::State::refused;
+      queue.state.compare_exchange_strong(
+          refused, is_reliable ? SendQueue::State::failed : SendQueue::State::broken) &&
+      is_reliable) {
+    ++reach_[queue.key.peer].failed;
+  }
+  WcStatus status = is_reliable ? WcStatus::retry_exceeded : WcStatus::success;
+  while (queue.first_parked != nullptr) {
+    Parked* waiting = queue.unpark();
+    if (waiting->request != nullptr) finish(*waiting->request, status);
+    free_parked_.push_back(waiting);
+    if (is_reliable) status = WcStatus::flushed;
+  }
+}
+
 // Retires the completed request and all outstanding ones before it in its send queue.
 void VerbsWorker::retire_any(const ibv_wc& wc) {
   SendSlot& slot = *reinterpret_cast<SendSlot*>(wc.wr_id);

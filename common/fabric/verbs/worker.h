@@ -276,11 +276,11 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   void refuse_chain(SendQueue& queue, const ibv_send_wr* bad);
   void refuse_staged(SendQueue& queue, std::uint32_t first);
   bool poll_waiting();
-  [[nodiscard]] bool is_hopeless(const SendQueue& queue) const;
-  void drop_parked(SendQueue& queue);
   void finish(WorkRequest& request, WcStatus status);  // completes a request without the device
   void mark_failed(SendQueue& queue);
   // The functions from here on are defined in worker.cc, as are give_receives() and mark_failed().
+  [[nodiscard]] bool is_hopeless(const SendQueue& queue) const;
+  void drop_parked(SendQueue& queue);
   bool poll_sends();
   bool poll_further_rails();
   std::uint32_t poll_completions(ibv_cq* cq);
