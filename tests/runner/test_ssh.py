@@ -18,6 +18,7 @@ from unittest import mock
 from support import ROOT, Folder, load_number, two_nodes_over_tcp
 
 from loch import ssh_launch, ssh_rank
+from loch.doctor import pings
 from loch.runner import grid, launch
 
 PROGRAM = Path(os.environ["LOCH_BIN"])
@@ -330,6 +331,65 @@ class Sweep(StandIn):
         self.assertGreater((self.folder / "ssh.log").stat().st_size, first)
         self.assertEqual(self.hosts_called(), ["n1", "n1", "n2", "n2"], "the first point is not run again")
         self.assert_no_temporary_files()
+
+
+class WithoutMpirun(StandIn):
+    """Commands that start a process on each host."""
+
+    def setUp(self):
+        super().setUp()
+        for name, path in Sweep.PROGRAMS.items():
+            (self.folder / "bin" / name).symlink_to(path)
+        self.env = {**os.environ, "PATH": f"{self.folder}/bin", "ZOO_LIBRARY": "", "LOCH_BIN": str(PROGRAM)}
+
+    def test_the_races_of_two_hosts_are_started(self):
+        (self.folder / "here/hosts").write_text("n1\nn2\n", encoding="utf-8")
+        done = subprocess.run(
+            [sys.executable, str(ROOT / "tools/loch"), "--no-setup", "litmus", "--hostfile", "hosts", "--json"]
+            + ["--fabric", "ofi", "--race", "write-read", "--tries", "100"],
+            cwd=self.folder / "here",
+            env=self.env,
+            text=True,
+            capture_output=True,
+            timeout=LIMIT_S,
+            check=False,
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn('"write-read"', done.stdout)
+        calls = (self.folder / "ssh.log").read_text(encoding="utf-8").splitlines()
+        self.assertEqual(sorted(line.split()[0] for line in calls), ["n1", "n2"])
+        self.assert_nothing_left()
+
+    def test_a_host_that_is_not_reached_is_named(self):
+        (self.folder / "here/hosts").write_text("n1\naway\n", encoding="utf-8")
+        done = subprocess.run(
+            [
+                sys.executable,
+                str(ROOT / "tools/loch"),
+                "--no-setup",
+                "litmus",
+                "--hostfile",
+                "hosts",
+                "--fabric",
+                "ofi",
+            ],
+            cwd=self.folder / "here",
+            env=self.env,
+            text=True,
+            capture_output=True,
+            timeout=LIMIT_S,
+            check=False,
+        )
+        self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+        self.assertRegex(done.stderr, r"\Aloch litmus: ssh: .*away.*\n\Z")
+        self.assert_nothing_left()
+
+    def test_the_hosts_of_doctor_ping_each_other(self):
+        with mock.patch.dict(os.environ, self.env, clear=True):
+            result, why = pings.launch([("n1", 1), ("n2", 1)], str(PROGRAM), "ofi")
+        self.assertIsNotNone(result, why)
+        self.assertEqual(len(result["nodes"]), 2)
+        self.assert_nothing_left()
 
 
 class Files(Folder):
