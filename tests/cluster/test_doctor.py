@@ -130,7 +130,7 @@ class Doctor(InAFolder):
     def test_no_launcher(self) -> None:
         self.machine.device("mlx5_0")
         (self.folder / "said/mpirun").unlink()
-        self.assert_line(self.verdict(ready=False), "launcher", "no", "openmpi-bin")
+        self.assert_line(self.verdict(ready=True), "launcher", "warn", "ssh", "openmpi-bin")
 
     def test_for_people_it_says_the_fix_below_the_fault(self) -> None:
         done = self.loch("doctor", "--root", ".")

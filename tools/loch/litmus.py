@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -11,7 +9,7 @@ from typing import Callable
 
 from loch.ending import CommandError, status_of
 from loch.hosts import hosts_of
-from loch.mpirun import mpirun
+from loch.starting import starting
 
 FLAG = "--hostfile"
 NAME = "loch litmus"
@@ -35,13 +33,12 @@ def _run(words: list[str], setup: Callable[[], int], program: str) -> int:
     count = sum(lines for _, lines in hosts)
     if count != PROCESSES:
         raise CommandError(f"{FLAG} {file}: {count} lines with hosts; expected two, as the races are between two nodes")
-    if not shutil.which("mpirun"):
-        raise CommandError("mpirun is missing here; srun -N 2 loch-bench litmus does without")
     if status := setup():
         return status
+    by, command = starting(hosts, outlives_ranks=False)
     with tempfile.TemporaryFile() as err:
         started = subprocess.Popen(
-            [*mpirun(hosts, os.environ, outlives_ranks=False), program, "litmus", *rest],
+            [*command, program, "litmus", *rest],
             stdin=subprocess.DEVNULL,
             stderr=err,
         )
@@ -54,18 +51,20 @@ def _run(words: list[str], setup: Callable[[], int], program: str) -> int:
         err.seek(0)
         said = err.read().decode(errors="replace").splitlines()
     own = list(dict.fromkeys(line for line in said if line.startswith(f"{NAME}: ")))
+    if by == "ssh" and not own:  # whose status 1 is not told from that of a violation
+        own = [f"{NAME}: {line}" for line in said if line.startswith("ssh: ")]
     for line in own:
         print(line, file=sys.stderr)
     if status in (0, 1, 2, 130) and (status != 2 or own):
         return status
     if not own:
-        print(f"{NAME}: {_reason(said, status)}", file=sys.stderr)
+        print(f"{NAME}: {_reason(by, said, status)}", file=sys.stderr)
     return 1
 
 
-def _reason(said: list[str], status: int) -> str:
+def _reason(by: str, said: list[str], status: int) -> str:
     told = next((line.strip() for line in said if line.strip(" -")), "")
-    return f"mpirun ended with status {status}{f': {told}' if told else ''}"
+    return f"{by} ended with status {status}{f': {told}' if told else ''}"
 
 
 def _without_hostfile(words: list[str]) -> tuple[str, list[str]]:

@@ -39,6 +39,7 @@ BEGIN_WITHIN_S = 60.0  # seconds in which every rank has to have begun
 END_WITHIN_S = 5.0  # seconds for a connection to end after it was closed
 LEFT_WITHIN_S = 30.0  # seconds for the other ranks to end when the rank that writes the run's result has ended
 RESULTS = ("--json", "--history")  # flags that name a file to be brought back
+PRINTING = ("litmus", "ping")  # commands that print their result: --json has no value
 
 
 @dataclass
@@ -83,7 +84,10 @@ class Launch:
         self, hosts: list[tuple[str, int]], program: str, arguments: list[str], points: Points | None = None
     ) -> None:
         self.program, self.arguments, self.points = program, arguments, points
-        self.files = files_of(self.arguments) if points is None else points.files
+        if points is not None:
+            self.files = points.files
+        else:
+            self.files = {} if arguments[:1] and arguments[0] in PRINTING else files_of(self.arguments)
         self.files_lock = threading.Lock()
         self.closed: set[str] = set()  # files of points that have ended
         self.is_unwritten = False  # whether a file could not be written

@@ -308,7 +308,8 @@ def ipmi_line(ipmi: dict) -> Line:
 
 def launcher_line(found: dict[str, str]) -> Line:
     if not found:
-        return Line("launcher", NO, "neither mpirun nor srun", "apt-get install openmpi-bin")
+        text = "neither mpirun nor srun: ssh starts the processes, and shm has one process"
+        return Line("launcher", WARN, text, "apt-get install openmpi-bin")
     return Line("launcher", OK, "; ".join(found.values()))
 
 

@@ -29,8 +29,9 @@ something is missing, what to do. What each line means: docs/cluster.md.
 EPILOG = """\
 The program tells what the verbs fabric sees (./loch devices); it is not built for that, but has to be
 there. Other hosts are asked over ssh, which must not ask for a password; they need python3, and the
-program at the same path as here. Then mpirun starts a process for each line of the hostfile, and all
-pairs ping each other over RC, UC and UD (./loch ping), half a second for each host.
+program at the same path as here. Then mpirun, or ssh where that is missing, starts a process for each
+line of the hostfile, and all pairs ping each other over RC, UC and UD (./loch ping), half a second for
+each host.
 
 example:
   ./loch doctor --hostfile hosts --protocol nessie

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
 import tempfile
 import time
@@ -12,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from loch.doctor.judge import NO, OK, WARN, Line
-from loch.mpirun import mpirun
+from loch.starting import starting
 
 LAUNCH_LIMIT_S = 60.0  # seconds for starting the processes and for their set-up
 END_LIMIT_S = 3.0  # seconds for the processes to end after the result; a host that hangs would hold up mpirun
@@ -29,9 +27,8 @@ def launch(
 ) -> tuple[dict[str, Any] | None, str]:
     """Starts `loch-bench ping` with as many ranks as each host is given; returns the result, or None and why there is
     none."""
-    if not shutil.which("mpirun"):
-        return None, "mpirun is missing here"
-    command = [*mpirun(hosts, os.environ), binary, "ping", "--json", "--fabric", fabric]
+    by, command = starting(hosts)
+    command += [binary, "ping", "--json", "--fabric", fabric]
     command += ["--device", device] if device else []
     deadline = time.monotonic() + LAUNCH_LIMIT_S + 0.5 * sum(ranks for _, ranks in hosts)
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
@@ -43,7 +40,7 @@ def launch(
         err.seek(0)
         said = [line for line in err.read().decode(errors="replace").splitlines() if line.startswith("loch ping: ")]
     if result is None:
-        why = said[0].removeprefix("loch ping: ") if said else f"mpirun ended with status {started.returncode}"
+        why = said[0].removeprefix("loch ping: ") if said else f"{by} ended with status {started.returncode}"
         return None, why if started.returncode is not None else f"no result within {LAUNCH_LIMIT_S:.0f} s"
     return result, ""
 
