@@ -35,10 +35,11 @@ std::string describe(const Notice& notice) {
 }  // namespace
 
 ChannelControl::ChannelControl(Channel& channel, std::uint32_t rank, std::vector<std::string> hosts,
-                               std::uint32_t incarnation)
+                               std::uint32_t incarnation, Nanos longest_silence)
     : channel_(channel),
       rank_(rank),
       hosts_(std::move(hosts)),
+      longest_silence_(longest_silence),
       lost_(std::make_unique<std::atomic<bool>[]>(hosts_.size())),
       incarnations_(std::make_unique<std::atomic<std::uint32_t>[]>(hosts_.size())),
       fates_(hosts_.size()),

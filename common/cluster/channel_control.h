@@ -26,7 +26,7 @@ class ChannelControl final : public Control, private ChannelListener {
   // `channel` must outlive this object. `hosts` has the host name of each rank; `incarnation` is that of
   // this process.
   ChannelControl(Channel& channel, std::uint32_t rank, std::vector<std::string> hosts,
-                 std::uint32_t incarnation = 0);
+                 std::uint32_t incarnation = 0, Nanos longest_silence = 0);
   ~ChannelControl() override;
 
   [[nodiscard]] std::uint32_t rank() const override { return rank_; }
@@ -42,6 +42,7 @@ class ChannelControl final : public Control, private ChannelListener {
   void on_lost(std::function<void(std::uint32_t)> handler) override;
   [[nodiscard]] std::uint32_t incarnation(std::uint32_t rank) const override;
   void on_back(std::function<void(std::uint32_t)> handler) override;
+  [[nodiscard]] Nanos longest_silence() const override { return longest_silence_; }
   [[nodiscard]] std::string host(std::uint32_t rank) const override { return hosts_.at(rank); }
 
   // Number of messages that were dropped because they were malformed, out of date or too many.
@@ -84,6 +85,7 @@ class ChannelControl final : public Control, private ChannelListener {
   Channel& channel_;
   const std::uint32_t rank_;
   const std::vector<std::string> hosts_;
+  const Nanos longest_silence_;
   std::unique_ptr<std::atomic<bool>[]> lost_;
   std::unique_ptr<std::atomic<std::uint32_t>[]> incarnations_;
   std::atomic<std::uint64_t> dropped_ = 0;

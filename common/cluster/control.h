@@ -69,6 +69,10 @@ class Control {
   // delivered after this call.
   virtual void on_back(std::function<void(std::uint32_t rank)> handler) = 0;
 
+  // For how long in ns nothing may be heard of a rank that is not lost, because what carries the messages
+  // stands still.
+  [[nodiscard]] virtual Nanos longest_silence() const = 0;
+
   // Host name of a rank, for error messages.
   [[nodiscard]] virtual std::string host(std::uint32_t rank) const = 0;
 };

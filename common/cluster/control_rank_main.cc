@@ -59,8 +59,8 @@ int meet(Control& control) {
   if (!got) return say(got.error());
   control.on_message({});
   if (control.rank() != 0) return 0;
-  fmt::print("met: {} | {} {} | barrier {:.2f} ms\n", fmt::join(*got, " "), all->back().size(),
-             all->back().front(), each_ms);
+  fmt::print("met: {} | {} {} | unheard for {} at most | barrier {:.2f} ms\n", fmt::join(*got, " "),
+             all->back().size(), all->back().front(), format_duration(control.longest_silence()), each_ms);
   return 0;
 }
 

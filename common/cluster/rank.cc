@@ -117,7 +117,8 @@ int run_work(const LaunchEnv& env, const RankConfig& config, int socket, std::ui
     fmt::print(stderr, "{}: {}\n", config.label, hosts.error().message);
     return 1;
   }
-  ChannelControl control(channel, env.rank, std::move(*hosts), incarnation);
+  ChannelControl control(channel, env.rank, std::move(*hosts), incarnation,
+                         Switchboard::longest_silence(config.lost_after));
   return work(control);
 }
 

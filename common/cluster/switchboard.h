@@ -59,6 +59,9 @@ struct SwitchboardConfig {
 class Switchboard {
  public:
   static constexpr Nanos stuck_most = 3;
+  // For how long in ns a rank may be silent before another one declares it lost, standstill of the wire
+  // included.
+  static constexpr Nanos longest_silence(Nanos lost_after) { return (stuck_most + 1) * lost_after; }
   Switchboard(const SwitchboardConfig& config, Wire& wire, ChildLink& child, Nanos now);
 
   // Forwards pending messages, up to a bound so that heartbeats are not delayed, and checks for silent

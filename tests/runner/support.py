@@ -1,6 +1,7 @@
 """Support for the runner's tests: paths, a small experiment, and calls of the command line with the fake loch-bench."""
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -29,6 +30,30 @@ SMALL = textwrap.dedent(
     figure: {kind: line, y: latency_us.get.mean}
     """
 )
+
+
+def two_nodes_over_tcp(axis, values):
+    """An experiment whose points differ in their load alone, so that they can follow each other on one store."""
+    return textwrap.dedent(
+        f"""\
+        name: kept
+        title: Points on one store
+        fabric: ofi
+        cluster: {{nodes: 2}}
+        systems:
+          CD: {{protocol: nessie, clients: 1, keys: 300, verify: true, ofi_provider: tcp, nessie.expiry: 30s}}
+        workload: {{key_size: 128, value_size: 256, distribution: uniform}}
+        axes: {{{axis}: {values}}}
+        measure: {{warmup: 0ms, operations: 200, repeats: 1}}
+        figure: {{kind: line, x: {axis}, y: latency_us.get.mean}}
+        """
+    )
+
+
+def load_number(result):
+    """Which load on its store a point was; 0 if it began with a store of its own."""
+    found = re.search(r"this is load (\d) on it", " ".join(result["notes"]))
+    return int(found[1]) if found else 0
 
 
 def read(text, sets=(), fabric=None, smoke=False, nodes_max=None, cores=None):

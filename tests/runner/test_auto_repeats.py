@@ -38,6 +38,45 @@ class Rule(unittest.TestCase):
             held += found.low <= 100 <= found.high
         self.assertGreaterEqual(held, 900)
 
+    def repeats(self, noise, may_give_up=True):
+        """How many repeats 400 points of normal noise get on average, and the share whose interval ends narrow."""
+        rng = random.Random(5)
+        runs = narrow = 0
+        for _ in range(400):
+            values = [rng.gauss(100, 100 * noise) for _ in range(auto_repeats.MOST)]
+            n = auto_repeats.LEAST
+            while n < auto_repeats.MOST and not self.ends(values[:n], may_give_up):
+                n = auto_repeats.following(n)
+            runs += n
+            narrow += auto_repeats.is_narrow(values[:n])
+        return runs / 400, narrow / 400
+
+    def ends(self, values, may_give_up):
+        return auto_repeats.is_over([values]) if may_give_up else auto_repeats.is_narrow(values)
+
+    def test_a_point_that_cannot_become_narrow_is_given_up(self):
+        for noise in (0.04, 0.2):
+            runs, narrow = self.repeats(noise, may_give_up=False)
+            self.assertGreater(runs, 23)
+            self.assertLess(narrow, 0.03)
+            self.assertLess(self.repeats(noise)[0], 11)
+
+    def test_a_point_that_may_become_narrow_is_hardly_ever_given_up(self):
+        for noise in (0.006, 0.01, 0.014, 0.016, 0.018):
+            self.assertGreater(self.repeats(noise)[1], 0.88 * self.repeats(noise, may_give_up=False)[1])
+
+    def test_one_outlier_does_not_give_a_point_up(self):
+        values = [100.0, 100.1, 100.2, 100.3, 100.4, 500.0, 100.5, 100.6, 100.7]
+        self.assertFalse(auto_repeats.is_over([values[:6]]))
+        self.assertFalse(auto_repeats.is_hopeless(values))
+        self.assertTrue(auto_repeats.is_narrow(values))
+
+    def test_one_field_that_cannot_become_narrow_is_enough(self):
+        near, far = [100.0] * 9, [100.0 + 10 * i for i in range(9)]
+        self.assertTrue(auto_repeats.is_over([near, far]))
+        self.assertTrue(auto_repeats.is_over([near, near]))
+        self.assertFalse(auto_repeats.is_over([near[:6], far[:6]]))
+
     def test_a_word_other_than_auto_is_refused(self):
         with self.assertRaises(BadInput) as refused:
             read(SMALL.replace("repeats: 2", "repeats: often"))
@@ -87,14 +126,15 @@ class Run(Folder):
     def test_only_points_with_a_wide_interval_are_repeated(self):
         out = self.folder / "out"
         _, ran = self.run_it(AUTO, out, FAKE_NOISE="value-size=4096")
-        self.assertEqual(self.repeats(out), {"2048": 6, "4096": 24})
-        self.assertEqual(ran, 30)
+        self.assertEqual(self.repeats(out), {"2048": 6, "4096": 9})
+        self.assertEqual(ran, 15)
         report = (out / "report.md").read_text(encoding="utf-8")
-        self.assertIn("n = 6 to 24 runs", report)
-        self.assertIn("seeds 1 to 24", report)
-        self.assertEqual({row["seed"] for row in self.rows(out)}, {str(seed) for seed in range(1, 25)})
+        self.assertIn("n = 6 to 9 runs", report)
+        self.assertIn("The interval of 1 point is wider than 2 % of the median: CD value_size=4K.", report)
+        self.assertIn("seeds 1 to 9", report)
+        self.assertEqual({row["seed"] for row in self.rows(out)}, {str(seed) for seed in range(1, 10)})
         _, again = self.run_it(AUTO, out, FAKE_NOISE="value-size=4096")
-        self.assertEqual(again, 30)  # a complete run is not run again, and asks for no more repeats
+        self.assertEqual(again, 15)  # a complete run is not run again, and asks for no more repeats
 
     def test_an_interrupted_run_ends_with_the_same_repeats(self):
         whole, cut = self.folder / "whole", self.folder / "cut"

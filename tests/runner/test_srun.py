@@ -8,13 +8,12 @@ import re
 import signal
 import subprocess
 import sys
-import textwrap
 import time
 import unittest
 from pathlib import Path
 
 import slurm_node
-from support import ROOT, Folder
+from support import ROOT, Folder, load_number, two_nodes_over_tcp
 
 WHY_NOT = slurm_node.missing()
 PROGRAM = Path(os.environ["LOCH_BIN"])
@@ -148,22 +147,6 @@ class Srun(Folder):
 
 @unittest.skipIf(WHY_NOT, WHY_NOT)
 class Sweep(Folder):
-    EXPERIMENT = textwrap.dedent(
-        """\
-        name: kept
-        title: Two points on one store
-        fabric: ofi
-        cluster: {nodes: 2}
-        systems:
-          CD: {protocol: nessie, clients: 1, keys: 300, verify: true, ofi_provider: tcp, nessie.expiry: 30s}
-        workload: {key_size: 128, value_size: 256, distribution: uniform}
-        axes: {get: [0.5, 0.9]}
-        measure: {warmup: 0ms, operations: 200, repeats: 1}
-        figure: {kind: line, x: get, y: latency_us.get.mean}
-        """
-    )
-    NOTE = re.compile(r"this is load (\d) on it")
-
     def allocation(self, node, command):
         """Runs a command in an allocation of both nodes."""
         return subprocess.run(
@@ -177,7 +160,7 @@ class Sweep(Folder):
         )
 
     def test_the_points_of_a_sweep_share_a_store_on_two_nodes(self):
-        self.write(self.EXPERIMENT)
+        self.write(two_nodes_over_tcp("get", [0.5, 0.9]))
         with slurm_node.SlurmNode(names=("n0", "n1")) as node:
             loch = [sys.executable, str(ROOT / "tools/loch"), "--no-setup"]
             done = self.allocation(node, [*loch, "run", "x.yaml", "--out", "there"])
@@ -192,7 +175,7 @@ class Sweep(Folder):
         for each in stored:
             self.assertEqual(len(each["nodes"]), 2)
             self.assertEqual([each["operations"][name] for name in ("total", "corrupt", "error")], [200, 0, 0])
-        loads = sorted(int(self.NOTE.search(" ".join(each["notes"]))[1]) for each in stored)
+        loads = sorted(load_number(each) for each in stored)
         self.assertEqual((loads, begun), ([1, 2], [1, 1]), "one step of the job for both points")
         self.assertEqual(list(self.folder.glob(".loch-srun-*")), [])
 

@@ -9,14 +9,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import textwrap
 import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
 
-from support import ROOT, Folder
+from support import ROOT, Folder, load_number, two_nodes_over_tcp
 
 from loch import ssh_launch, ssh_rank
 from loch.runner import grid, launch
@@ -223,21 +222,6 @@ class OverSsh(StandIn):
 class Sweep(StandIn):
     """`loch run` where there is ssh and no mpirun: points that differ in their load alone."""
 
-    EXPERIMENT = textwrap.dedent(
-        """\
-        name: kept
-        title: Two points on one store
-        fabric: ofi
-        cluster: {nodes: 2}
-        systems:
-          CD: {protocol: nessie, clients: 1, keys: 300, verify: true, ofi_provider: tcp, nessie.expiry: 30s}
-        workload: {key_size: 128, value_size: 256, distribution: uniform}
-        axes: AXES
-        measure: {warmup: 0ms, operations: 200, repeats: 1}
-        figure: {kind: line, x: X, y: latency_us.get.mean}
-        """
-    )
-    NOTE = re.compile(r"this is load (\d) on it")
     # What the runner and the stand-in call; mpirun is not among it.
     PROGRAMS = {"python3": sys.executable, "sh": shutil.which("sh"), "env": shutil.which("env")}
 
@@ -252,8 +236,7 @@ class Sweep(StandIn):
         order = grid.shuffled([SimpleNamespace(repeat=0, place=place) for place in range(len(values))], 1)
         for point, value in zip(order, values):
             listed[point.place] = value
-        text = self.EXPERIMENT.replace("AXES", f"{{{axis}: {listed}}}").replace("x: X", f"x: {axis}")
-        (self.folder / "here/x.yaml").write_text(text, encoding="utf-8")
+        (self.folder / "here/x.yaml").write_text(two_nodes_over_tcp(axis, listed), encoding="utf-8")
         (self.folder / "here/hosts").write_text("n1\nn2\n", encoding="utf-8")
         started = subprocess.Popen(
             [sys.executable, str(ROOT / "tools/loch"), "--no-setup", "run", "x.yaml", "--hostfile", "hosts"]
@@ -282,11 +265,6 @@ class Sweep(StandIn):
             found[document["runner"]["axes"][axis]] = document
         return found
 
-    def load_number(self, document):
-        """Which load on its store a point was; 0 if it began with a store of its own."""
-        found = self.NOTE.search(" ".join(document["notes"]))
-        return int(found[1]) if found else 0
-
     def hosts_called(self):
         return sorted(line.split()[0] for line in (self.folder / "ssh.log").read_text(encoding="utf-8").splitlines())
 
@@ -307,7 +285,7 @@ class Sweep(StandIn):
         for each in stored.values():
             self.assert_whole(each)
             self.assertEqual(each["runner"]["argv"][0], ssh_launch.__file__)
-        self.assertEqual(sorted(self.load_number(each) for each in stored.values()), [1, 2], told)
+        self.assertEqual(sorted(load_number(each) for each in stored.values()), [1, 2], told)
         self.assertEqual(self.hosts_called(), ["n1", "n2"], "one launch for both points")
         self.assertNotRegex((self.folder / "ssh.log").read_text(encoding="utf-8"), "points|get|json|tmp")
         self.assert_no_temporary_files()
@@ -324,7 +302,7 @@ class Sweep(StandIn):
         self.assertIn("nessie on ofi", stored[10]["failure"]["stderr_tail"])
         for rate in (50000, 60000):
             self.assert_whole(stored[rate])
-        self.assertEqual([self.load_number(stored[rate]) for rate in (50000, 60000)], [1, 2])
+        self.assertEqual([load_number(stored[rate]) for rate in (50000, 60000)], [1, 2])
         self.assertEqual(
             self.hosts_called(), ["n1", "n1", "n2", "n2"], "a launch for the failed point, one for the others"
         )

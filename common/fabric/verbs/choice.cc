@@ -207,9 +207,20 @@ Error no_device() {
           "COMMAND runs it where there is one)"};
 }
 
+bool is_asked(const GidEntry& gid, const Wish& wish) {
+  return wish.gid_index < 0 ? score(gid) != 0 : gid.index == static_cast<std::uint32_t>(wish.gid_index);
+}
+
+// The GIDs that a port has instead of the one that was asked for by its index.
+std::string other_gids(const PortOffer& port) {
+  std::vector<std::uint32_t> indices;
+  for (const GidEntry& gid : port.gids) indices.push_back(gid.index);
+  return fmt::format("{} port {} has the GIDs {}", port.device, port.number, fmt::join(indices, ", "));
+}
+
 Result<std::vector<Candidate>> candidates_of(const HostOffer& host, const Filter& filter) {
   std::vector<Candidate> found;
-  std::vector<std::string> refusals;
+  std::vector<std::string> refusals, others;
   for (const PortOffer& port : host.ports) {
     const bool is_wanted =
         (host.wish.port == 0 || host.wish.port == port.number) && filter.takes({&port, {}});
@@ -218,12 +229,16 @@ Result<std::vector<Candidate>> candidates_of(const HostOffer& host, const Filter
         refusals.push_back(fmt::format("{} port {} {}", port.device, port.number, port.refusal));
       continue;
     }
-    if (host.wish.port != 0 && host.wish.port != port.number) continue;
+    if (host.wish.port != 0 && host.wish.port != port.number) {
+      if (filter.takes({&port, {}})) others.push_back(fmt::format("{} port {}", port.device, port.number));
+      continue;
+    }
+    const bool has_gid =
+        std::ranges::any_of(port.gids, [&](const GidEntry& gid) { return is_asked(gid, host.wish); });
+    if (host.wish.gid_index >= 0 && !has_gid && !port.gids.empty() && is_wanted)
+      refusals.push_back(other_gids(port));
     for (const GidEntry& gid : port.gids) {
-      const bool is_asked = host.wish.gid_index < 0
-                                ? score(gid) != 0
-                                : gid.index == static_cast<std::uint32_t>(host.wish.gid_index);
-      if (is_asked && filter.takes({&port, gid})) found.push_back({&port, gid});
+      if (is_asked(gid, host.wish) && filter.takes({&port, gid})) found.push_back({&port, gid});
     }
     if (port.gids.empty() && !port.is_roce && host.wish.gid_index < 0 && is_wanted)
       found.push_back({&port, {}});
@@ -237,8 +252,12 @@ Result<std::vector<Candidate>> candidates_of(const HostOffer& host, const Filter
   if (host.wish.port != 0) asked += fmt::format("--port {} ", host.wish.port);
   if (host.wish.gid_index >= 0) asked += fmt::format("--gid-index {} ", host.wish.gid_index);
   if (!asked.empty()) asked.back() = ':';
-  const std::string why =
-      refusals.empty() ? std::string("there is none") : fmt::format("{}", fmt::join(refusals, "; "));
+  std::string why = "there is none";
+  if (!refusals.empty()) {
+    why = fmt::format("{}", fmt::join(refusals, "; "));
+  } else if (!others.empty()) {
+    why = fmt::format("there is {}", fmt::join(others, ", "));
+  }
   return fail(asked.empty() ? ErrorCode::unsupported : ErrorCode::invalid_argument,
               fmt::format("{}{}no port of {} can be used: {}", asked.empty() ? "verbs: " : asked,
                           asked.empty() ? "" : " ", host.host, why));

@@ -274,9 +274,13 @@ TEST(Rails, EachHasAPartition) {
 }
 
 TEST(Choice, APortOrAGidIndexThatIsNotThereIsNamed) {
-  EXPECT_THAT(refusal({{"n1", {.port = 2}, {infiniband("a", 100)}}}), HasSubstr("--port 2: no port of n1"));
+  EXPECT_THAT(refusal({{"n1", {.port = 2}, {infiniband("a", 100)}}}),
+              HasSubstr("--port 2: no port of n1 can be used: there is a port 1"));
   EXPECT_THAT(refusal({{"n1", {.gid_index = 7}, {infiniband("a", 100)}}}),
-              HasSubstr("--gid-index 7: no port of n1"));
+              HasSubstr("--gid-index 7: no port of n1 can be used: a port 1 has the GIDs 0"));
+  EXPECT_THAT(
+      refusal({{"n1", {.gid_index = 7}, {roce("a", 100, {ip(1, {10, 0, 0, 1}), ip(3, {10, 1, 0, 1})})}}}),
+      HasSubstr("a port 1 has the GIDs 1, 3"));
 }
 
 TEST(Choice, ThePartitionIsOneOfWhichAllAreFullMembers) {

@@ -23,9 +23,6 @@
 namespace loch::fabric::verbs {
 namespace {
 
-// Longer than the launchers wait while mpirun passes no message on (Switchboard::stuck_most): 20 s by
-// default.
-constexpr Nanos connect_patience = 30'000'000'000;
 constexpr Nanos ask_interval = 500'000'000, port_patience = 5'000'000'000;
 constexpr int look_interval_ms = 100;
 
@@ -39,6 +36,7 @@ Connector::Connector(Shared* shared, Peers* peers)
     : shared_(shared),
       peers_(peers),
       workers_(shared->peers.size()),
+      patience_(connect_patience(shared->control == nullptr ? 0 : shared->control->longest_silence())),
       runs_ended_(shared->control == nullptr ? 1 : shared->control->ranks()) {}
 
 Connector::~Connector() {
@@ -249,7 +247,7 @@ void Connector::connect(VerbsWorker& worker, SendQueue& queue) {
     return;
   }
   const Nanos now = shared_->now();
-  asking_[queue.key] = {&worker, &queue, *sender, now + connect_patience, now + ask_interval};
+  asking_[queue.key] = {&worker, &queue, *sender, now + patience_, now + ask_interval};
   send(queue.key.peer, {Notice::Kind::connect, *sender, queue.key.peer, 0, {}});
 }
 

@@ -26,6 +26,10 @@
 
 namespace loch::fabric::verbs {
 
+// For how long in ns a process asks another one for a connection. Longer than a living process may stay
+// unheard: once the connection is given up, what UC requests carried counts as sent, and is lost.
+constexpr Nanos connect_patience(Nanos longest_silence) { return longest_silence + 10'000'000'000; }
+
 class Connector {
  public:
   Connector(Shared* shared, Peers* peers);
@@ -80,6 +84,8 @@ class Connector {
   // Returns when the clients of all live processes have ended the run, or after `within` ns.
   void await_others(std::uint64_t run, Nanos within);
 
+  // For how long in ns another process is asked for a connection.
+  [[nodiscard]] Nanos patience() const { return patience_; }
   [[nodiscard]] std::map<std::string, double> counters() const;
   // Adds to `health` how often the rail's device reported each asynchronous event that points to a failure.
   void add_symptoms(std::size_t rail, PortHealth& health) const;
@@ -136,6 +142,7 @@ class Connector {
   // Connections that this process asked for and that are not answered yet. Only the connector's thread uses
   // them.
   std::map<LinkKey, Asking> asking_;
+  const Nanos patience_;                                // ns after which it gives up
   std::vector<std::atomic<std::uint64_t>> runs_ended_;  // by rank: last run whose clients have ended
   std::atomic<std::uint64_t> run_ = 0;
 

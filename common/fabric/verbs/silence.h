@@ -9,8 +9,7 @@
 namespace loch::fabric::verbs {
 
 // The longest time in ns for which a NIC may give no completion, if a request ends within `request_lifetime`.
-// At least 20 s, because requests also wait for a connection, which fails if the peer's process does not
-// answer for 10 s.
+// At least 20 s.
 constexpr Nanos silence_most(Nanos request_lifetime) {
   return std::max<Nanos>(2 * request_lifetime, 20'000'000'000);
 }

@@ -1,5 +1,5 @@
 """`measure: {repeats: auto}`: each point (run of an experiment) is repeated until the confidence interval of its median
-is narrow, within limits.
+is narrow, within limits: at most MOST times, and no further where MOST repeats would not make it narrow either.
 
 Further repeats are decided by the results that came before, so the number of a point's repeats follows from its stored
 results alone: an interrupted run goes on with the same numbers. Because the rule looks after each batch and stops when
@@ -9,6 +9,7 @@ same number of repeats fixed beforehand.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from . import grid, intervals
@@ -17,6 +18,11 @@ from .points import PointSource
 from .tables import Results, Row
 
 NARROW = 0.02  # a confidence interval at most this wide, as a share of the median, needs no further repeats
+# From how many repeats on a point may be given up: an interval of 6 is as wide as one outlier makes it, of 9 it is not.
+HOPELESS_FROM = 9
+# How many times NARROW the interval of MOST repeats is expected to be where a point is given up. The estimate is rough: of the
+# points that MOST repeats make narrow as often as not, half would be given up in vain at 1, and one in ten at 1.5.
+HOPELESS = 1.5
 
 
 def following(n: int) -> int:
@@ -30,6 +36,22 @@ def is_narrow(values: list[float]) -> bool:
         return False
     found = intervals.median(values)
     return found.high - found.low <= NARROW * abs(found.middle)
+
+
+def is_hopeless(values: list[float]) -> bool:
+    """Whether even MOST repeats would leave the interval far wider than NARROW, by the inverse of the square root of their
+    number, as which intervals of a median shrink."""
+    if len(values) < HOPELESS_FROM:
+        return False
+    found = intervals.median(values)
+    expected = (found.high - found.low) * math.sqrt(len(values) / MOST)
+    return expected > HOPELESS * NARROW * abs(found.middle)
+
+
+def is_over(fields: list[list[float]]) -> bool:
+    """Whether a point with these values of each of its fields gets no further repeats: all intervals are narrow, or one can
+    not become so."""
+    return all(is_narrow(values) for values in fields) or any(is_hopeless(values) for values in fields)
 
 
 def counts(experiment: Experiment, store: PointSource, choices: dict[tuple, dict[str, Any]]) -> dict[tuple, int]:
@@ -61,6 +83,6 @@ def _count(
         results = Results(experiment, rows)
         fields = dict.fromkeys((*experiment.figure.y, *experiment.figure.rows))
         values = (results.values(system.name, axes, name) for name in fields)
-        if wanted == MOST or all(is_narrow(found) for found in values if found):
+        if wanted == MOST or is_over([found for found in values if found]):
             return wanted
         wanted = following(wanted)

@@ -7,7 +7,7 @@ import json
 import re
 from typing import Any
 
-from . import band_report, blocks, intervals, per_axis, power, published
+from . import auto_repeats, band_report, blocks, intervals, per_axis, power, published
 from .blocks import Block, Code, Heading, Lines, Paragraph, Plain, Point, Strong
 from .claims import Verdict, judge_all, summary
 from .execute import rerun
@@ -202,12 +202,12 @@ def caption(results: Results) -> str:
     if kind == "cdf":
         return said + f"n = {n} runs." + _tails(results)
     bars = f"; bars are {interval_name(results)}" if kind in ("line", "bars") else ""
-    return said + f"Medians of n = {n} runs{bars}.{_two_groups(results)}{_tails(results)}"
+    return said + f"Medians of n = {n} runs{bars}.{_two_groups(results)}{_still_wide(results)}{_tails(results)}"
 
 
 def _how_many_runs(results: Results) -> str:
     n = _number_of_runs(results)
-    runs = f"Medians of n = {n} runs.{_two_groups(results)}" if n != "1" else "One run a point."
+    runs = f"Medians of n = {n} runs.{_two_groups(results)}{_still_wide(results)}" if n != "1" else "One run a point."
     return runs + _tails(results)
 
 
@@ -243,31 +243,57 @@ def _number_of_runs(results: Results) -> str:
 def bimodal_points(results: Results) -> list[tuple[str, dict[str, Any], str]]:
     """The values shown in the figure whose repeats fall into two groups far apart, so that their median says little:
     system, axis values and result field."""
+    return [
+        (system, axes, name) for system, axes, name, values in _shown_values(results) if intervals.is_bimodal(values)
+    ]
+
+
+def _shown_values(results: Results) -> list[tuple[str, dict[str, Any], str, list[float]]]:
+    """System, axis values, result field and its repeats for all values that the figure shows."""
     figure = results.experiment.figure
     return [
-        (system.name, axes, name)
+        (system.name, axes, name, results.values(system.name, axes, name))
         for system in results.experiment.systems
         if system.is_drawn
         for axes in results.axes_of(system.name)
         for name in dict.fromkeys((*figure.y, *figure.rows))
-        if intervals.is_bimodal(results.values(system.name, axes, name))
     ]
+
+
+def _named(points: list[tuple[str, dict[str, Any]]]) -> tuple[str, str]:
+    """How many different points these are, and the first three: "4 points", "CD value_size=4K, … and 1 more"."""
+    found = list(
+        dict.fromkeys(" ".join([system, *(f"{k}={show(k, v)}" for k, v in axes.items())]) for system, axes in points)
+    )
+    named = ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
+    return f"{len(found)} point{'s' if len(found) > 1 else ''}", named
 
 
 def _two_groups(results: Results) -> str:
     """A sentence that names the points whose repeats fall into two groups; empty if there are none."""
-    found = list(
-        dict.fromkeys(
-            " ".join([system, *(f"{k}={show(k, v)}" for k, v in axes.items())])
-            for system, axes, _ in bimodal_points(results)
-        )
-    )
+    found = [(system, axes) for system, axes, _ in bimodal_points(results)]
     if not found:
         return ""
-    named = ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
-    points = f"{len(found)} point{'s' if len(found) > 1 else ''}"
+    points, named = _named(found)
     drawn = ", drawn one by one" if results.experiment.figure.kind in ("line", "bars") else ""
     return f" The repeats of {points} fall into two groups far apart{drawn}: {named}."
+
+
+def _still_wide(results: Results) -> str:
+    """With `repeats: auto` a sentence that names the points whose interval is not narrow; empty if there are none."""
+    if not results.experiment.measure.is_auto:
+        return ""
+    found = [
+        (system, axes)
+        for system, axes, _, values in _shown_values(results)
+        if values and not auto_repeats.is_narrow(values)
+    ]
+    if not found:
+        return ""
+    points, named = _named(found)
+    return f" The interval of {points} is wider than {auto_repeats.NARROW:.0%} of the median: {named}.".replace(
+        "%", " %"
+    )
 
 
 def interval_name(results: Results) -> str:

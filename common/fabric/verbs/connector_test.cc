@@ -1,0 +1,28 @@
+// Tests for how long a connection is asked for: longer than the other process may stay unheard while it
+// lives.
+#include "common/fabric/verbs/connector.h"
+
+#include <gtest/gtest.h>
+
+#include "common/cluster/channel_control.h"
+#include "common/cluster/memory_channel.h"
+#include "common/cluster/switchboard.h"
+
+namespace loch::fabric::verbs {
+namespace {
+
+constexpr Nanos second = 1'000'000'000;
+
+TEST(Connector, AsksForAConnectionLongerThanALivingProcessMayStayUnheard) {
+  for (const Nanos lost_after : {second, 5 * second, 20 * second}) {
+    const Nanos silence = cluster::Switchboard::longest_silence(lost_after);
+    cluster::MemoryNetwork network(1);
+    cluster::ChannelControl control(network.channel(0), 0, {"here"}, 0, silence);
+    Shared shared;
+    shared.control = &control;
+    EXPECT_GE(Connector(&shared, nullptr).patience(), silence + 5 * second) << lost_after;
+  }
+}
+
+}  // namespace
+}  // namespace loch::fabric::verbs
