@@ -1,8 +1,8 @@
 """Tests of the score over published numbers that do not follow from others: roles, bounds, bases, comparison with
 simple (null) models, verdicts over repeats, ablation."""
 
-import math
 import json
+import math
 import unittest
 from pathlib import Path
 from tempfile import TemporaryDirectory
