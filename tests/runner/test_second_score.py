@@ -1,6 +1,7 @@
 """Tests of the score over published numbers that do not follow from others: roles, bounds, bases, comparison with
 simple (null) models, verdicts over repeats, ablation."""
 
+import json
 import math
 import unittest
 from pathlib import Path
@@ -172,6 +173,8 @@ class ByInterval(Folder):
         written = self.loch("score", "results", "--ablation", "without", "--keep", "results/ablation.json").stdout
         self.assertRegex(written, r"\| hardware_set=nic.pipeline=200 \| \d+ \|")
         self.assertEqual(self.loch("score", "results", "--ablation").stdout, written)
+        kept = json.loads((self.folder / "results/ablation.json").read_text())
+        self.assertEqual(kept["experiments"], ["small"])  # its own name, not that of the folder "one"
         (self.folder / "results/ablation.json").write_text('{"rows": [{"of": 1}]}')
         with self.assertRaisesRegex(BadInput, "not a table that"):
             ablation.kept(self.folder / "results")

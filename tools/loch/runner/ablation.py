@@ -73,7 +73,8 @@ def of_folders(root: Path, base: Part, without: list[Path]) -> Table:
     rows = [
         row(change, base, score.gather(folder, with_calibration=False).part) for change, folder in zip(changes, without)
     ]
-    ran = sorted({folder.name for each in without for folder in outputs.folders(each)})
+    found = (read_json(folder / "manifest.json") for each in without for folder in outputs.folders(each))
+    ran = sorted({str(manifest.get("name")) for manifest in found})
     commits = {str(each.get("commit") or "") for each in manifests if each.get("name") in ran}
     return Table(rows, ran, commits.pop() if len(commits) == 1 else "")
 
