@@ -28,7 +28,7 @@ void RequestCounter::count(const WorkRequest& request) {
   if (request.peer != own_) {
     wire = wire_->of(request);
     payload = payload_bytes(request.verb, request.length);
-    if (request.peer < peers_.size()) {
+    if (request.peer < peer_count_) {
       Peer& peer = peers_[request.peer];
       peer.requested.add(wire.request);
       peer.responded.add(wire.response);
@@ -36,6 +36,10 @@ void RequestCounter::count(const WorkRequest& request) {
     payload_.add(payload);
   }
   if (request.stats != nullptr) hang(request, payload, wire.request + wire.response);
+}
+
+void RequestCounter::count_several(const WorkRequest* chain) {
+  for (; chain != nullptr; chain = chain->next) count(*chain);
 }
 
 void RequestCounter::attribute(const WorkRequest& arrived) {

@@ -37,11 +37,10 @@ class RequestCounter {
   // `own`: the worker's node; requests to the node itself cross no wire. `wire`: sizes of requests on the
   // wire; has to outlive the counter. `nodes`: number of peers for which bytes on the wire are counted, or 0.
   RequestCounter(NodeId own, const WireTable* wire, std::uint32_t nodes)
-      : own_(own), wire_(wire), peers_(nodes) {}
+      : own_(own), peer_count_(nodes), wire_(wire), peers_(nodes) {}
 
-  void count_chain(const WorkRequest* chain) {
-    for (; chain != nullptr; chain = chain->next) count(*chain);
-  }
+  // Counts `first` and the requests that are linked to it.
+  void count_chain(const WorkRequest& first) { first.next == nullptr ? count(first) : count_several(&first); }
   void count(const WorkRequest& request);
   // Adds the received message `arrived` and its bytes to the statistics of its operation (`arrived.stats`).
   void attribute(const WorkRequest& arrived);
@@ -52,7 +51,10 @@ class RequestCounter {
   void reset();
 
  private:
+  void count_several(const WorkRequest* chain);
+
   NodeId own_;
+  std::uint32_t peer_count_;  // size of peers_, by which a number is checked in fewer instructions
   const WireTable* wire_;
   std::array<SharedCount, verbs> by_verb_;
   SharedCount payload_;

@@ -69,7 +69,7 @@ class Worker {
   // Posts a chain of requests (linked by `next`) with one doorbell. The sink of each signaled request is
   // called on its completion; until then the request and its buffer must not move.
   void post(WorkRequest* chain) {
-    if (counter_ != nullptr) counter_->count_chain(chain);
+    if (counter_ != nullptr) counter_->count_chain(*chain);
     do_post(chain);
   }
   // Posts one unsignaled request that nobody waits for: the fabric keeps its own copy of it. The local buffer

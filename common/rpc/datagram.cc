@@ -40,6 +40,7 @@ DatagramSender::DatagramSender(fabric::Worker& worker, const DatagramShape& shap
       at += shape_.stride();
     }
     line.next = line.ring.data();
+    line.following = &line == &lines_.back() ? lines_.data() : &line + 1;
   }
   line_ = lines_.data();
 }
@@ -65,19 +66,14 @@ void DatagramSender::send(DatagramAddress to, std::uint32_t length, bool has_imm
   request.is_inline = is_inline;
   request.has_immediate = has_immediate;
   request.immediate = immediate;
-  request.next = nullptr;
   if (++line.since_signaled >= shape_.signal_every) [[unlikely]] {
     request.is_signaled = true;
     request.sink = &entry;
     line.since_signaled = 0;
     ++counts_.signaled;
   }
-  if (first_ == nullptr) {
-    first_ = &entry;
-  } else {
-    last_->request.next = &request;
-  }
-  last_ = &entry;
+  *end_ = &request;
+  end_ = &request.next;
   counts_.inlined += is_inline ? 1 : 0;
   if (++listed_ >= shape_.list_most) post_list();
 }
@@ -91,11 +87,11 @@ void DatagramSender::refuse(std::uint32_t length) const {
 void DatagramSender::post_list() {
   ++counts_.lists;
   counts_.sent += listed_;
-  fabric::WorkRequest* chain = &std::exchange(first_, nullptr)->request;
-  last_ = nullptr;
+  *end_ = nullptr;
+  end_ = &first_;
   listed_ = 0;
-  line_ = line_ == &lines_.back() ? lines_.data() : line_ + 1;
-  worker_.post(chain);
+  line_ = line_->following;
+  worker_.post(first_);
 }
 
 // A completion shows that its SEND and all SENDs posted before that one on the same queue pair have ended, so

@@ -82,7 +82,7 @@ class DatagramSender {
   void send(DatagramAddress to, std::uint32_t length, bool has_immediate, std::uint32_t immediate);
   // Posts the SENDs that are in the list, if any.
   void flush() {
-    if (first_ != nullptr) post_list();
+    if (listed_ != 0) post_list();
   }
 
   [[nodiscard]] const DatagramCounts& counts() const { return counts_; }
@@ -100,7 +100,8 @@ class DatagramSender {
   };
   struct Line {
     std::vector<Entry> ring;
-    Entry* next = nullptr;  // the entry of the next SEND
+    Entry* next = nullptr;      // the entry of the next SEND
+    Line* following = nullptr;  // the line of the posting list behind the one that this line sends
     std::uint32_t used = 0, oldest = 0, since_signaled = 0;
   };
   [[gnu::noinline]] void post_list();
@@ -113,8 +114,9 @@ class DatagramSender {
   std::vector<Line> lines_;
   // the UD queue pair on which the list that is being filled will be posted
   Line* line_ = nullptr;
-  Entry* first_ = nullptr;
-  Entry* last_ = nullptr;
+  // The posting list: its first request, the place for the pointer to the next one, and its length.
+  fabric::WorkRequest* first_ = nullptr;
+  fabric::WorkRequest** end_ = &first_;
   std::uint32_t listed_ = 0;
   std::coroutine_handle<> waiter_;
   DatagramCounts counts_;

@@ -31,6 +31,7 @@ Result<> Peers::put(NodeRecord record) {
     if (peer->datagram_qpn.size() <= worker.index) peer->datagram_qpn.resize(worker.index + 1u);
     peer->datagram_qpn[worker.index] = worker.ud_qpn;
   }
+  peer->workers = static_cast<std::uint32_t>(peer->datagram_qpn.size());
   peer->addresses = std::make_unique<std::uint64_t[]>(peer->record.regions.size());
   for (const RegionRecord& region : peer->record.regions) peer->addresses[peer->regions++] = region.address;
   address_handles_.push_back(std::move(handle));

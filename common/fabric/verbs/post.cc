@@ -63,15 +63,14 @@ static_assert(offsetof(WorkRequest, verb) == 0 && offsetof(WorkRequest, transpor
   return (head & mask) == wanted;
 }
 
-// Sets num_sge to 1, and the opcode of a READ or WRITE without an immediate, as one word.
-void set_straight_opcode(ibv_send_wr& out, Verb verb) {
+// Sets num_sge to 1, and the opcode to the one of two that `is_second` chooses, as one word.
+template <ibv_wr_opcode first, ibv_wr_opcode second>
+void set_opcode(ibv_send_wr& out, std::size_t is_second) {
   static_assert(offsetof(ibv_send_wr, opcode) == offsetof(ibv_send_wr, num_sge) + 4 &&
                 sizeof(out.opcode) == 4 && sizeof(out.num_sge) == 4 &&
                 std::endian::native == std::endian::little);
-  constexpr std::uint64_t words[] = {1 | std::uint64_t{IBV_WR_RDMA_READ} << 32,
-                                     1 | std::uint64_t{IBV_WR_RDMA_WRITE} << 32};
-  std::memcpy(reinterpret_cast<std::byte*>(&out) + offsetof(ibv_send_wr, num_sge),
-              &words[static_cast<std::size_t>(verb)], 8);
+  static constexpr std::uint64_t words[] = {1 | std::uint64_t{first} << 32, 1 | std::uint64_t{second} << 32};
+  std::memcpy(reinterpret_cast<std::byte*>(&out) + offsetof(ibv_send_wr, num_sge), &words[is_second], 8);
 }
 
 // The fields `peer` and `peer_worker` of the request, read as one word: equal to the peer's number if the
@@ -179,7 +178,7 @@ void VerbsWorker::finish(WorkRequest& request, WcStatus status) {
 
 bool VerbsWorker::has_datagram_worker(const WorkRequest& request) const {
   const Peer& peer = *shared_->peers[request.peer].load(std::memory_order_acquire);
-  return request.peer_worker < peer.datagram_qpn.size() && peer.datagram_qpn[request.peer_worker] != 0;
+  return request.peer_worker < peer.workers && peer.datagram_qpn[request.peer_worker] != 0;
 }
 
 // Whether the device writes the old word of an atomic to the request's local slice. It does not if there is
@@ -541,7 +540,7 @@ void VerbsWorker::refuse_staged(SendQueue& queue, std::uint32_t first) {
     return Straight::no;
   out.wr.rdma.remote_addr = peer.addresses[request.remote.id] + request.remote_offset;
   out.wr.rdma.rkey = request.remote.rkey;
-  set_straight_opcode(out, request.verb);
+  set_opcode<IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE>(out, static_cast<std::size_t>(request.verb));
   out.send_flags = straight_flags(queue, is_detached);
   SendSlot& slot = queue.take_slot(number, is_detached ? nullptr : &request);
   out.wr_id = reinterpret_cast<std::uintptr_t>(&slot);
@@ -553,7 +552,8 @@ void VerbsWorker::refuse_staged(SendQueue& queue, std::uint32_t first) {
 // Posts a request for which is_datagram() holds: adds it to the next doorbell's chain if its receiver is
 // known and nothing about it is special (it is neither empty nor too long, there is one rail, the send queue
 // has room, requests are posted as a chain); any other is left to submit_any().
-[[gnu::noinline]] void VerbsWorker::post_datagram(WorkRequest& request, bool is_detached) {
+template <bool is_detached>
+[[gnu::noinline]] void VerbsWorker::post_datagram(WorkRequest& request) {
   if (request.peer >= nodes_ || request.lane >= plain_lanes_ || request.local.region == nullptr ||
       outstanding_ >= most_outstanding_) [[unlikely]]
     return submit_any(request, is_detached);
@@ -561,11 +561,10 @@ void VerbsWorker::refuse_staged(SendQueue& queue, std::uint32_t first) {
   const auto& region = *static_cast<const VerbsRegion*>(request.local.region);
   const std::uint32_t length = request.length;
   const std::uint64_t begin = request.local.offset, end = begin + length;
-  const Capabilities& can = shared_->capabilities;
   const Peer* const peer = peers_[request.peer].load(std::memory_order_acquire);
   if (!queue.is_free() || end <= begin || end > region.bytes() || region.node() != node() ||
-      length > (request.is_inline ? std::min(can.max_inline_bytes, can.mtu_bytes) : can.mtu_bytes) ||
-      peer == nullptr || request.peer_worker >= peer->datagram_qpn.size()) [[unlikely]]
+      length > datagram_most_[request.is_inline ? 1 : 0] || peer == nullptr ||
+      request.peer_worker >= peer->workers) [[unlikely]]
     return submit_any(request, is_detached);
   Staged& staged = *next_staged_;
   ibv_send_wr& out = staged.request;
@@ -573,16 +572,16 @@ void VerbsWorker::refuse_staged(SendQueue& queue, std::uint32_t first) {
   if (out.wr.ud.remote_qpn == 0) [[unlikely]]
     return submit_any(request, is_detached);
   out.wr.ud.ah = peer->address_handle;
-  out.wr.ud.remote_qkey = shared_->qkey.load(std::memory_order_relaxed);
-  out.opcode = request.has_immediate ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND;
+  out.wr.ud.remote_qkey = qkey_;
+  set_opcode<IBV_WR_SEND, IBV_WR_SEND_WITH_IMM>(out, request.has_immediate ? 1 : 0);
   out.imm_data = htobe32(request.immediate);
   out.send_flags = flags_of(queue, request, is_detached);
-  out.num_sge = 1;
-  staged.slice = {region.address() + begin, length, region.lkey(0)};
+  std::uintptr_t data = region.address() + begin;
   if (request.is_inline) {
-    copy_message(staged.inline_data, reinterpret_cast<const std::byte*>(staged.slice.addr), length);
-    staged.slice.addr = reinterpret_cast<std::uintptr_t>(staged.inline_data);
+    copy_message(staged.inline_data, reinterpret_cast<const std::byte*>(data), length);
+    data = reinterpret_cast<std::uintptr_t>(staged.inline_data);
   }
+  staged.slice = {data, length, region.lkey(0)};
   SendSlot& slot = queue.take_slot(queue.posted, is_detached ? nullptr : &request);
   out.wr_id = reinterpret_cast<std::uintptr_t>(&slot);
   ++outstanding_;
@@ -609,7 +608,7 @@ void VerbsWorker::do_post(WorkRequest* chain) {
         WorkRequest* const next = chain->next;
         const Straight how = worker->stage_straight(*chain, false);
         if (how == Straight::no) {
-          is_datagram(*chain) ? worker->post_datagram(*chain, false) : worker->submit(*chain, false);
+          is_datagram(*chain) ? worker->post_datagram<false>(*chain) : worker->submit(*chain, false);
         } else if (how == Straight::staged) {
           worker->owed_ += chain->sink != nullptr ? 1 : 0;
           if (worker->next_staged_ >= worker->ring_at_) worker->ring_doorbells();
@@ -621,7 +620,7 @@ void VerbsWorker::do_post(WorkRequest* chain) {
   if (chain->next != nullptr) return Several::post(this, chain);
   const Straight how = stage_straight(*chain, false);
   if (how == Straight::posted) return;
-  if (how == Straight::no) return is_datagram(*chain) ? post_datagram(*chain, false) : submit(*chain, false);
+  if (how == Straight::no) return is_datagram(*chain) ? post_datagram<false>(*chain) : submit(*chain, false);
   owed_ += chain->sink != nullptr ? 1 : 0;
   if (next_staged_ >= ring_at_) ring_doorbells();
 }
@@ -651,7 +650,7 @@ void VerbsWorker::do_post_detached(const WorkRequest& request) {
   const Straight how = stage_straight(only_read, true);
   if (how == Straight::posted) return;
   if (how == Straight::no)
-    return is_datagram(only_read) ? post_datagram(only_read, true) : submit(only_read, true);
+    return is_datagram(only_read) ? post_datagram<true>(only_read) : submit(only_read, true);
   if (next_staged_ >= ring_at_) ring_doorbells();
 }
 

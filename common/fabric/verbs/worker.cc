@@ -196,6 +196,9 @@ void VerbsWorker::enter_thread() {
 }
 
 Result<> VerbsWorker::open_datagram(std::uint32_t qkey) {
+  const Capabilities& can = shared_->capabilities;
+  qkey_ = qkey;
+  datagram_most_ = {can.mtu_bytes, std::min(can.max_inline_bytes, can.mtu_bytes)};
   for (const Rail& rail : rails_) {
     for (SendQueue* lane : rail.datagram_lanes) {
       LOCH_TRY(lane->qp.make_datagram(shared_->rails[lane->rail]->port(), qkey));

@@ -70,6 +70,7 @@ struct Peer {
   // vector's size() takes a subtraction and a shift.
   std::unique_ptr<std::uint64_t[]> addresses;
   std::vector<std::uint32_t> datagram_qpn;  // UD queue pair number by worker index; 0: no such worker
+  std::uint32_t workers = 0;                // size of datagram_qpn, for the same reason
 };
 
 struct Shared : realtime::Shared {
@@ -250,7 +251,8 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   enum class Straight : std::uint8_t { no, staged, posted };
   [[nodiscard]] Straight stage_straight(WorkRequest& request, bool is_detached);
   void build_straight(SendQueue& queue, WorkRequest& request, bool is_detached);
-  void post_datagram(WorkRequest& request, bool is_detached);
+  template <bool is_detached>
+  void post_datagram(WorkRequest& request);
   [[nodiscard]] SendQueue* plain_queue(const WorkRequest& request) const;
   void stage_plain(SendQueue& queue, WorkRequest& request, bool is_detached);
   [[nodiscard]] std::uintptr_t keep_inline(const SendQueue& queue, const std::byte* data,
@@ -315,6 +317,8 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   // How many of the first rail's UD queue pairs post_datagram() may post to: all, or none where there are
   // more rails or where requests are built in the device's send queue (ibv_wr_*).
   std::uint32_t plain_lanes_ = 0;
+  std::uint32_t qkey_ = 0;                        // of the run's UD queue pairs
+  std::array<std::uint32_t, 2> datagram_most_{};  // bytes of the longest datagram: not inline, inline
   CompletionQueue receive_cq_;
   SharedReceiveQueue shared_receives_[2];  // index 0: RC, 1: UC
   SendQueue datagram_;                     // the worker's first UD queue pair, where datagrams arrive
