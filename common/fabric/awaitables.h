@@ -134,7 +134,7 @@ class Worker::WatchMany {
     wait_.start = start;
     wait_.deadline = deadline;
   }
-  bool await_ready() const noexcept { return false; }
+  bool await_ready() { return worker_.watch_at_once(wait_); }
   void await_suspend(std::coroutine_handle<> waiter) {
     wait_.waiter = waiter;
     worker_.begin_watch(&wait_);

@@ -15,14 +15,13 @@ namespace loch::fabric {
 
 class WrappedWorker : public Worker {
  public:
-  explicit WrappedWorker(Worker* inner) : Worker(inner->spec(), 0), inner_(inner) {
+  explicit WrappedWorker(Worker* inner) : Worker(inner->spec(), 0, &inner->run_queue()), inner_(inner) {
     rng() = inner->rng();
     set_costs(&inner->costs());
     if (inner->is_traced()) set_traced();
   }
   [[nodiscard]] Worker& inner() const { return *inner_; }
 
-  [[nodiscard]] coro::RunQueue& run_queue() override { return inner_->run_queue(); }
   [[nodiscard]] Nanos now() const override { return inner_->now(); }
   [[nodiscard]] Nanos node_clock() const override { return inner_->node_clock(); }
   [[nodiscard]] bool stopping() const override { return inner_->stopping(); }

@@ -42,8 +42,11 @@ struct WorkerSpec {
 // After a warm-up, the virtual functions allocate nothing, take no lock and throw nothing.
 class Worker {
  public:
-  Worker(const WorkerSpec& spec, std::uint64_t seed)
-      : spec_(spec), rng_(seed, "worker", (std::uint64_t{spec.node} << 16) | spec.index) {}
+  // `run_queue` has to live as long as the worker; it need not be constructed yet.
+  Worker(const WorkerSpec& spec, std::uint64_t seed, coro::RunQueue* run_queue)
+      : run_queue_(run_queue),
+        spec_(spec),
+        rng_(seed, "worker", (std::uint64_t{spec.node} << 16) | spec.index) {}
   virtual ~Worker() = default;
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
@@ -56,7 +59,7 @@ class Worker {
   [[nodiscard]] const CpuCosts& costs() const { return *costs_; }
 
   // The coroutines that are ready to be resumed. A decorated worker shares its inner worker's queue.
-  [[nodiscard]] virtual coro::RunQueue& run_queue() = 0;
+  [[nodiscard]] coro::RunQueue& run_queue() { return *run_queue_; }
   // Nanoseconds on this fabric's own clock, which is the same for every worker; for intervals and latencies.
   [[nodiscard]] virtual Nanos now() const = 0;
   // Nanoseconds on the node's loosely synchronised clock, with skew and drift; for timestamps that other
@@ -90,9 +93,15 @@ class Worker {
     if (counter_ != nullptr) counter_->count(request);
     return true;
   }
-  // Whether a coroutine whose request was executed at once may go on without being suspended. After 16 such
-  // requests of this worker in a row it has to queue up, so that the polling loop and the worker's other
-  // coroutines get their turn.
+  // Whether the wait for the words of a set is over before it begins, because the first word that is looked
+  // at is ready, and the coroutine may go on without being suspended. False: nothing was done, and the caller
+  // begins the wait.
+  [[nodiscard]] bool watch_at_once(WatchWait& wait) {
+    return watches_at_once_ && do_watch_at_once(wait) && goes_on();
+  }
+  // Whether a coroutine whose request was executed at once, or whose wait was over before it began, may go on
+  // without being suspended. After 16 of these of this worker in a row it has to queue up, so that the
+  // polling loop and the worker's other coroutines get their turn.
   [[nodiscard]] bool goes_on() {
     constexpr std::uint32_t most_in_a_row = 16;
     if (++at_once_ <= most_in_a_row) [[likely]]
@@ -195,20 +204,26 @@ class Worker {
   // Makes execute_at_once() call do_execute_at_once(). A decorator does not call this function, so that no
   // request passes it by.
   void set_executes_at_once() { executes_at_once_ = true; }
-  // The fabric's part of execute_at_once(), post(), post_detached() and mark().
+  // Makes watch_at_once() call do_watch_at_once(). A decorator does not call this function either, so that it
+  // sees every wait.
+  void set_watches_at_once() { watches_at_once_ = true; }
+  // The fabric's part of execute_at_once(), watch_at_once(), post(), post_detached() and mark().
   [[nodiscard]] virtual bool do_execute_at_once(const WorkRequest& /*request*/) { return false; }
+  [[nodiscard]] virtual bool do_watch_at_once(WatchWait& /*wait*/) { return false; }
   virtual void do_post(WorkRequest* chain) = 0;
   virtual void do_post_detached(const WorkRequest& request) = 0;
   virtual void do_mark(std::string_view /*what*/, Nanos /*start*/) {}
 
  private:
   static constexpr CpuCosts no_costs{};
+  coro::RunQueue* run_queue_;
   WorkerSpec spec_;
   Rng rng_;
   const CpuCosts* costs_ = &no_costs;
   RequestCounter* counter_ = nullptr;
-  std::uint32_t at_once_ = 0;  // requests in a row that were executed at once
+  std::uint32_t at_once_ = 0;  // requests executed at once, and waits over at once, in a row
   bool executes_at_once_ = false;
+  bool watches_at_once_ = false;
   bool is_traced_ = false;
 };
 

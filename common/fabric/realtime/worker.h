@@ -44,9 +44,10 @@ struct Shared {
 class RealtimeWorker : public Worker {
  public:
   RealtimeWorker(const WorkerSpec& spec, std::uint64_t seed, Shared* shared)
-      : Worker(spec, seed), shared_(shared), clock_(shared->clocks_by_ticks, shared->tick_line) {}
+      : Worker(spec, seed, &run_queue_), shared_(shared), clock_(shared->clocks_by_ticks, shared->tick_line) {
+    set_watches_at_once();
+  }
 
-  [[nodiscard]] coro::RunQueue& run_queue() final { return run_queue_; }
   [[nodiscard]] Nanos now() const final {
     Nanos at = 0;
     return clock_.read(at) ? at - shared_->clock_base : now_by_comparison();
@@ -69,6 +70,7 @@ class RealtimeWorker : public Worker {
   std::atomic<std::uint64_t> yields = 0, sleeps = 0;
 
  protected:
+  [[nodiscard]] bool do_watch_at_once(WatchWait& wait) final;
   // Polls the device: delivers completions to their sinks and tries stalled requests again. Returns false if
   // nothing changed.
   virtual bool poll_device() = 0;
@@ -126,6 +128,7 @@ class RealtimeWorker : public Worker {
   // failed ends the wait.
   [[nodiscard]] bool watch_ended(WatchWait& wait, bool is_stopping, bool looks_at_links);
   [[nodiscard]] static bool find_ready(WatchWait& wait);
+  [[nodiscard]] static bool first_is_ready(WatchWait& wait, std::uint32_t start);
   [[nodiscard]] static bool find_ready(WatchWait& wait, std::uint32_t from, std::uint32_t to);
   [[gnu::noinline]] void resume(std::size_t ready);
   [[nodiscard]] bool turn();  // polls everything once; false if nothing changed

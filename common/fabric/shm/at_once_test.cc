@@ -113,6 +113,72 @@ TEST(ShmAtOnce, OneAwaitedReadInSeventeenQueuesUp) {
   EXPECT_LT(turns, reads / 8);
 }
 
+bool is_odd(void* /*context*/, std::uint32_t /*index*/, std::uint64_t word) { return word % 2 == 1; }
+
+WatchSet two_words(const Pair& pair) {
+  return {.region = pair.memory[0], .offset = 512, .stride = 8, .count = 2, .ready = &is_odd};
+}
+
+coro::Task<void> watch_often(Pair* pair, std::uint32_t waits, bool* has_ended) {
+  for (std::uint32_t i = 0; i < waits; ++i) {
+    const WatchAny any = co_await pair->worker[0]->watch_any(two_words(*pair), 1);
+    EXPECT_EQ(any.outcome, WatchOutcome::ready);
+    EXPECT_EQ(any.index, 1u);
+  }
+  *has_ended = true;
+}
+
+coro::Task<void> count_turns_of_watches(Pair* pair, std::uint32_t waits, std::uint32_t* turns) {
+  coro::Scope scope(pair->worker[0]->run_queue());
+  store_word_release(pair->memory[0]->at(520), 1);
+  bool has_ended = false;
+  scope.spawn(watch_often(pair, waits, &has_ended));
+  while (!has_ended) {
+    co_await pair->worker[0]->run_queue().yield();
+    ++*turns;
+  }
+  co_await scope.join();
+}
+
+// A server whose next request is always there suspends its coroutine once in 17 requests.
+TEST(WatchAtOnce, OneWaitInSeventeenQueuesUp) {
+  Pair pair;
+  constexpr std::uint32_t waits = 1'700;
+  std::uint32_t turns = 0;
+  pair.fabric->start(*pair.worker[0], count_turns_of_watches(&pair, waits, &turns));
+  ASSERT_TRUE(pair.fabric->run().has_value());
+  EXPECT_GE(turns, waits / 17);
+  EXPECT_LT(turns, waits / 8);
+}
+
+// Only the first word that is looked at ends a wait before it begins, and only one of the worker's own node.
+TEST(WatchAtOnce, LooksAtTheFirstWordAlone) {
+  Pair pair;
+  WatchWait wait;
+  wait.set = two_words(pair);
+  EXPECT_FALSE(pair.worker[0]->watch_at_once(wait));
+  store_word_release(pair.memory[0]->at(520), 3);
+  EXPECT_FALSE(pair.worker[0]->watch_at_once(wait));
+  wait.start = 1;
+  EXPECT_TRUE(pair.worker[0]->watch_at_once(wait));
+  EXPECT_EQ(wait.result.index, 1u);
+  EXPECT_FALSE(pair.worker[1]->watch_at_once(wait));
+  const std::uint64_t known[] = {0, 3};
+  wait.set.known = known;
+  EXPECT_FALSE(pair.worker[0]->watch_at_once(wait));
+}
+
+// A decorator sees every wait.
+TEST(WatchAtOnce, NotThroughADecorator) {
+  Pair pair;
+  WrappedWorker wrapped(pair.worker[0]);
+  store_word_release(pair.memory[0]->at(512), 1);
+  WatchWait wait;
+  wait.set = two_words(pair);
+  EXPECT_FALSE(wrapped.watch_at_once(wait));
+  EXPECT_TRUE(pair.worker[0]->watch_at_once(wait));
+}
+
 // Stores a word that another coroutine of the worker watches, and counts how often the worker resumes this
 // coroutine until the other one has seen it.
 coro::Task<void> await_word(Pair* pair, bool* has_seen) {

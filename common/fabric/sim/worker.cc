@@ -14,7 +14,8 @@ namespace loch::fabric::sim {
 
 SimWorker::SimWorker(Simulation& sim, SimNode& node, const WorkerSpec& spec, const Capabilities& capabilities)
     : Worker(spec,
-             node.incarnation == 1 ? sim.config.seed : sub_seed(sim.config.seed, "life", node.incarnation)),
+             node.incarnation == 1 ? sim.config.seed : sub_seed(sim.config.seed, "life", node.incarnation),
+             &run_queue_),
       sim_(sim),
       node_(node),
       capabilities_(capabilities),

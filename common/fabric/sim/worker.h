@@ -56,7 +56,6 @@ class SimWorker final : public Worker {
   SimWorker(Simulation& sim, SimNode& node, const WorkerSpec& spec, const Capabilities& capabilities);
   ~SimWorker() override;
 
-  coro::RunQueue& run_queue() override { return run_queue_; }
   Nanos now() const override { return busy_until_ > sim_.now() ? busy_until_ : sim_.now(); }
   Nanos node_clock() const override;
   bool stopping() const override { return sim_.stopping; }

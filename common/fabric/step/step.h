@@ -64,7 +64,6 @@ class StepWorker final : public Worker {
   StepWorker(StepFabric& fabric, const WorkerSpec& spec, std::uint64_t seed);
   ~StepWorker() override;
 
-  [[nodiscard]] coro::RunQueue& run_queue() override { return ready_; }
   [[nodiscard]] Nanos now() const override;
   [[nodiscard]] Nanos node_clock() const override;
   [[nodiscard]] bool stopping() const override;

@@ -9,7 +9,7 @@
 namespace loch::fabric::step {
 
 StepWorker::StepWorker(StepFabric& fabric, const WorkerSpec& spec, std::uint64_t seed)
-    : Worker(spec, seed), fabric_(fabric) {}
+    : Worker(spec, seed, &ready_), fabric_(fabric) {}
 StepWorker::~StepWorker() { forget(); }
 
 // Empties the lists that point into the worker's coroutine frames, then destroys the frames.
