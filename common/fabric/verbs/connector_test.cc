@@ -11,16 +11,16 @@
 namespace loch::fabric::verbs {
 namespace {
 
-constexpr Nanos second = 1'000'000'000;
+constexpr Nanos one_second = 1'000'000'000;
 
 TEST(Connector, AsksForAConnectionLongerThanALivingProcessMayStayUnheard) {
-  for (const Nanos lost_after : {second, 5 * second, 20 * second}) {
+  for (const Nanos lost_after : {one_second, 5 * one_second, 20 * one_second}) {
     const Nanos silence = cluster::Switchboard::longest_silence(lost_after);
     cluster::MemoryNetwork network(1);
     cluster::ChannelControl control(network.channel(0), 0, {"here"}, 0, silence);
     Shared shared;
     shared.control = &control;
-    EXPECT_GE(Connector(&shared, nullptr).patience(), silence + 5 * second) << lost_after;
+    EXPECT_GE(Connector(&shared, nullptr).patience(), silence + 5 * one_second) << lost_after;
   }
 }
 
