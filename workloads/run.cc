@@ -2,9 +2,12 @@
 #include "workloads/run.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string>
 
 #include "common/measure/whole_number.h"
 
@@ -227,6 +230,16 @@ Result<> lay_out(fabric::Fabric& fabric, const RunPlan& plan, Deployed& deployed
   return fabric.barrier("preloaded", plan.control_timeout);
 }
 
+// Whether the fabric has what the protocol needs; an error names the ports of the devices, if there are any.
+Result<> check_devices(const fabric::Requirements& needs, const fabric::Fabric& fabric) {
+  fabric::Capabilities has = fabric.capabilities();
+  std::set<std::string> ports;
+  for (const fabric::NodeDevice& one : fabric.devices())
+    ports.insert(fmt::format("{} port {}", one.can.device, one.port));
+  if (!ports.empty()) has.device = fmt::format("{}", fmt::join(ports, ", "));
+  return fabric::check(needs, has);
+}
+
 }  // namespace
 
 bool serves_further_loads(const kv::Store& store) {
@@ -272,7 +285,7 @@ Result<kv::SlotUse> slots_of(const kv::Module& module, const kv::Options& option
 Result<std::unique_ptr<Deployed>> set_up(fabric::Fabric& fabric, const RunPlan& plan) {
   fabric::Requirements needs = plan.module->requirements(plan.options);
   if (plan.waives_order) needs.in_order_placement = false;
-  LOCH_TRY(fabric::check(needs, fabric.capabilities()));
+  LOCH_TRY(check_devices(needs, fabric));
   LOCH_ASSIGN(Records records, Records::make(plan.records));
   auto deployed = std::make_unique<Deployed>(
       Deployed{.records = std::move(records), .keys = {}, .store = nullptr, .driver = nullptr, .counts = {}});

@@ -195,7 +195,8 @@ def test_b9_what_a_protocol_does_not_use_it_does_not_need() -> None:
     result("mana", "--protocol", "micro-verbs", "--micro-verbs.verb", "read")
     assert "no shared receive queues" in bench("no-srq", "--protocol", "pilaf").stderr
     assert "no atomics" in bench("irdma", "--protocol", "nessie").stderr
-    assert "has no reliable connections" in bench("efa", "--protocol", "nessie").stderr
+    refused = bench("efa", "--protocol", "nessie")
+    assert refused.stderr == "loch bench: verbs (zoo_efa_0 port 1) has no reliable connections (RC)\n"
 
 
 def test_b10_workers_of_all_nodes_have_cores_of_their_own() -> None:
