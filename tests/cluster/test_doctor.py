@@ -182,6 +182,9 @@ class Hostfile(InAFolder):
         self.assert_refused(self.loch("doctor", "--hostfile", "h"), "h:2", "-oProxyCommand")
         (self.folder / "h").write_text("one two three\n")
         self.assert_refused(self.loch("doctor", "--hostfile", "h"), "h:1")
+        for word in ("slots=x", "slots=0", "slts=2"):
+            (self.folder / "h").write_text(f"one slots = 2\ntwo {word}\n")
+            self.assert_refused(self.loch("doctor", "--hostfile", "h"), "h:2", word, "expected slots=N")
         self.assert_refused(self.loch("doctor", "--root", "nowhere"), "nowhere")
         self.assert_refused(self.loch("doctor", "--jsn"), "--jsn")
 

@@ -11,6 +11,8 @@ from pathlib import Path
 _USER = r"(?:[A-Za-z_][\w.-]*@)?"
 _NAME = re.compile(_USER + r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
 _ADDRESS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*|\[?[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(?:%[A-Za-z0-9._-]+)?\]?", re.ASCII)
+_SLOTS = re.compile(r"(slots|max[_-]slots)=(\d{1,4})", re.ASCII)
+SLOTS_WANTED = "expected slots=N or max_slots=N, with N from 1 to 9999"
 NAME_MAX = 255
 
 
@@ -29,6 +31,18 @@ def is_this_machine(name: str) -> bool:
     return name in ("localhost", socket.gethostname())
 
 
+def slots_of(rest: str) -> list[tuple[str, int]]:
+    """What a hostfile's line says behind the host: `slots=N` and `max_slots=N`, as name and N. ValueError: the word that is
+    neither."""
+    found = []
+    for word in re.sub(r"\s*=\s*", "=", rest).split():
+        match = _SLOTS.fullmatch(word)
+        if not match or int(match[2]) == 0:
+            raise ValueError(word)
+        found.append((match[1], int(match[2])))
+    return found
+
+
 def hosts_of(file: str, command: str) -> dict[str, int]:
     """The hosts of an mpirun hostfile with the number of their lines: `HOST [slots=N …]`, `#` begins a comment. Errors
     are a line that begins with the name of the command, and status 2."""
@@ -42,8 +56,12 @@ def hosts_of(file: str, command: str) -> dict[str, int]:
         words = line.partition("#")[0].split()
         if not words:
             continue
-        if not is_host(words[0]) or any("=" not in word for word in words[1:]):
+        if not is_host(words[0]):
             raise SystemExit(_bad(command, f"{file}:{number}: expected 'HOST' or 'HOST slots=N', got '{line.strip()}'"))
+        try:
+            slots_of(" ".join(words[1:]))
+        except ValueError as error:
+            raise SystemExit(_bad(command, f"{file}:{number}: {str(error)[:80]}: {SLOTS_WANTED}")) from None
         hosts[words[0]] = hosts.get(words[0], 0) + 1
     if not hosts:
         raise SystemExit(_bad(command, f"{file}: no host in it; expected a line such as 'node1 slots=1'"))

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from loch import ssh_launch
-from loch.hosts import is_host
+from loch.hosts import SLOTS_WANTED, is_host, slots_of
 from loch.mpirun import mpirun
 
 from .errors import BadInput
@@ -23,7 +23,6 @@ from .model import Experiment
 TERM_GRACE_S = 5.0  # seconds for a launcher to end its ranks after SIGTERM
 # First words of command lines that start several processes.
 LAUNCHERS = ("mpirun", "srun", ssh_launch.__file__)
-_SLOTS = re.compile(r"(slots|max[_-]slots)\s*=\s*(\d{1,4})")
 HOSTFILE_MAX = 1 << 20  # size limit of a hostfile in bytes
 
 
@@ -175,13 +174,10 @@ def read_hosts(path: str) -> tuple[Host, ...]:
             raise BadInput(
                 f"{path}:{number}: {name[:80]}: expected a host name, then slots=N if it may get several processes"
             )
-        given = 1
-        for part in re.sub(r"\s*=\s*", "=", rest).split():
-            found = _SLOTS.fullmatch(part)
-            if not found or int(found[2]) == 0:
-                raise BadInput(f"{path}:{number}: {part[:80]}: expected slots=N or max_slots=N, with N from 1 to 9999")
-            if found[1] == "slots":
-                given = int(found[2])
+        try:
+            given = dict(slots_of(rest)).get("slots", 1)
+        except ValueError as error:
+            raise BadInput(f"{path}:{number}: {str(error)[:80]}: {SLOTS_WANTED}") from None
         slots[name] = slots.get(name, 0) + given
     if not slots:
         raise BadInput(f"--hostfile {path}: names no host")
