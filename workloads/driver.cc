@@ -253,7 +253,7 @@ coro::Task<void> Driver::server_main(fabric::Worker* worker, std::uint32_t index
   coro::Scope scope(worker->run_queue());
   scope.spawn(store_.serve(*worker, index));
   co_await worker->sleep_until(begin_ns_ + load_.warmup);
-  if (!is_measuring_.exchange(true)) fabric_.reset_counters();
+  end_warmup(*worker);
   co_await scope.join();
 }
 
@@ -367,7 +367,13 @@ void Driver::begin(fabric::Worker& worker) {
   Nanos unset = -1;
   const Nanos now = worker.now();
   begin_ns_.compare_exchange_strong(unset, now);
-  if (load_.warmup == 0 && !is_measuring_.exchange(true)) fabric_.reset_counters();
+  if (load_.warmup == 0) end_warmup(worker);
+}
+
+void Driver::end_warmup(fabric::Worker& worker) {
+  if (is_measuring_.load(std::memory_order_relaxed) || is_measuring_.exchange(true)) return;
+  counters_late_ = worker.now() - (begin_ns_ + load_.warmup);
+  fabric_.reset_counters();
 }
 
 measure::Tally Driver::tally(fabric::NodeId node) const {

@@ -194,6 +194,9 @@ class Driver {
   [[nodiscard]] measure::Tally tally(fabric::NodeId node) const;
   // Length of the measurement window in seconds, as this process's workers measured it.
   [[nodiscard]] double window_s() const;
+  // How many ns after the beginning of the measurement window this process reset its counters: whichever
+  // worker is first to see that the window has begun does it.
+  [[nodiscard]] Nanos counters_late() const { return counters_late_; }
   // What the repair after the load (scrub) repaired, counted by kind; empty unless this process did the
   // repair.
   [[nodiscard]] const std::map<std::string, std::uint64_t>& scrubbed() const { return scrubbed_; }
@@ -322,6 +325,8 @@ class Driver {
   void account_bare(ClientWorker& own, Slot& slot, OpKind kind, Nanos now, Nanos invoked,
                     const kv::OpResult& result);
   void begin(fabric::Worker& worker);
+  // Resets the counters, once: whoever first sees that the measurement window has begun calls it.
+  void end_warmup(fabric::Worker& worker);
   [[nodiscard]] Nanos pause_after(Slot& slot, const kv::OpResult& result) const;
   void log(Slot& slot, OpKind kind, Nanos invoked, Nanos returned, const kv::OpResult& result,
            std::optional<std::string_view> read);
@@ -353,6 +358,7 @@ class Driver {
   std::vector<fabric::Worker*> servers_;
   std::atomic<Nanos> begin_ns_{-1};        // time at which the first client began; -1 before
   std::atomic<bool> is_measuring_{false};  // whether the counters were reset at the end of the warm-up
+  std::atomic<Nanos> counters_late_{0};
   std::atomic<std::uint64_t> inserts_refused_{0};
   std::map<std::string, std::uint64_t> scrubbed_, repaired_;
   std::vector<fabric::NodeId> declared_lost_, tended_;

@@ -133,8 +133,7 @@ void Driver::account(ClientWorker& own, Slot& slot, OpKind kind, Nanos now, Bega
     own.tally.corrupt += is_corrupt ? 1 : 0;  // wrong values count outside the measurement window too
     return;
   }
-  if (!is_measuring_.load(std::memory_order_relaxed) && !is_measuring_.exchange(true))
-    fabric_.reset_counters();
+  end_warmup(*own.worker);
   own.count_requests(kind, slot.stats);
   own.next_ended() = {.at = now,
                       .latency = now - began.due,

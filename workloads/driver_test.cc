@@ -172,6 +172,20 @@ TEST_P(DriverOn, BrokenStoreIsCaught) {
   EXPECT_TRUE(total(outcome).corrupt > 0 || report.verdict() == check::Verdict::violated);
 }
 
+// Each worker's two clients compute in turn, so that an operation ends every `think`; the second ends in the
+// measurement window.
+TEST_P(DriverOn, SaysHowLateTheCountersWereReset) {
+  plan_.load.operations = 0;
+  plan_.load.think = is_sim() ? 160'000 : 40'000'000;
+  plan_.load.warmup = plan_.load.think * 5 / 4;
+  plan_.load.duration = plan_.load.think * 4;
+  const RunOutcome outcome = run();
+  EXPECT_GT(outcome.counters_late, 0);
+  if (!is_sim()) return;  // in real time, an operation may end at any instant
+  EXPECT_GE(outcome.counters_late, plan_.load.think * 3 / 4);
+  EXPECT_LT(outcome.counters_late, plan_.load.think);
+}
+
 TEST_P(DriverOn, DurationEndsTheRunAndWarmupIsNotCounted) {
   plan_.load.operations = 0;
   plan_.load.warmup = is_sim() ? 200'000 : 50'000'000;

@@ -327,6 +327,7 @@ Result<RunOutcome> run_deployed(fabric::Fabric& fabric, const RunPlan& plan, Dep
   const Share mine = share_of(fabric, deployed, end, report);
   RunOutcome outcome;
   outcome.end = end;
+  outcome.counters_late = driver->counters_late();
   outcome.sim = report.sim;
   outcome.transport = store->transport();
   outcome.stuck = driver->stuck();

@@ -51,6 +51,8 @@ struct ClockReport {
 struct RunOutcome {
   fabric::RunEnd end = fabric::RunEnd::finished;
   double window_s = 0;
+  // ns from the beginning of the measurement window to the reset of this process's counters
+  Nanos counters_late = 0;
   bool is_joint = true;                  // false: another process reports the merged results of the run
   std::vector<measure::NodePart> nodes;  // results by node; of all processes if is_joint
   std::map<std::string, double> protocol_counters, fabric_counters;

@@ -579,6 +579,7 @@ Result<RunResult> finish_point(const BenchOptions& o, const kv::Module& module, 
   LOCH_ASSIGN(nlohmann::ordered_json placed, gather_placement(o, place, open, plan.control_timeout));
   run.is_fit_for_more = run.keeps_store && outcome->is_fit_for_more;
   RunResult result{.is_joint = outcome->is_joint, .point = {}};
+  const Nanos counters_late = outcome->counters_late;
   result.point = to_point(o, module, *open.fabric, std::move(*outcome), o.load.seed + run.repeat);
   result.point.background_workers = background_json(o, open.background_cores, result.point);
   if (result.point.network && result.point.network->is_sick) run.is_fit_for_more = false;
@@ -589,7 +590,11 @@ Result<RunResult> finish_point(const BenchOptions& o, const kv::Module& module, 
   if (!open.caveat.empty()) result.point.caveats.insert(result.point.caveats.begin(), open.caveat);
   for (const ProcessKill& kill : open.kills) result.point.planned_losses.push_back(kill.node);
   if (history != nullptr) say_history(o, recorded, clocks, result.point);
-  if (open.alongside != nullptr) result.point.window_began_unix_ns = open.alongside->window_began();
+  if (open.alongside != nullptr) {
+    // The wall clock is read when the counters are reset, which on a busy machine is late.
+    if (const std::optional<Nanos> reset = open.alongside->counters_reset())
+      result.point.window_began_unix_ns = *reset - counters_late;
+  }
   return result;
 }
 

@@ -83,6 +83,12 @@ class CpuLoad(EndToEnd):
         self.assertTrue(began < window["from_unix_ns"] < window["to_unix_ns"] < time.time_ns())
         self.assertAlmostEqual((window["to_unix_ns"] - window["from_unix_ns"]) / 1e9, point["duration_s"], places=6)
 
+    def test_the_window_begins_before_its_first_operation_ends(self) -> None:
+        # Of operations of 200 ms each, the first that ends in the measurement window ends half way through it.
+        began = time.time_ns()
+        window = self.result(*SHM, "--think", "200ms")["window"]
+        self.assertTrue(began < window["from_unix_ns"] < window["to_unix_ns"] < time.time_ns())
+
     def test_pinned_alongside_pinned_workers(self) -> None:
         cores = os.cpu_count() or 1
         self.assert_refused(self.loch(*SHM, "--hogs", "1", "--hog-pin", "shared"), "--hog-pin", "--pin")

@@ -37,9 +37,10 @@ class Background final : public fabric::ForwardingFabric<BackgroundFabric> {
   }
 
   void reset_counters() override {
+    const std::int64_t now = read(CLOCK_REALTIME);
     inner().reset_counters();
     const std::lock_guard guard(mutex_);
-    window_began_ = read(CLOCK_REALTIME);
+    reset_at_ = now;
     at_begin_ = take();
   }
 
@@ -57,9 +58,9 @@ class Background final : public fabric::ForwardingFabric<BackgroundFabric> {
     return report;
   }
 
-  [[nodiscard]] std::optional<std::int64_t> window_began() const override {
+  [[nodiscard]] std::optional<std::int64_t> counters_reset() const override {
     const std::lock_guard guard(mutex_);
-    return window_began_;
+    return reset_at_;
   }
 
  private:
@@ -90,7 +91,7 @@ class Background final : public fabric::ForwardingFabric<BackgroundFabric> {
   std::unique_ptr<CpuLoad> load_;
   // guards all members below, because a worker's thread reports the end of the warm-up
   mutable std::mutex mutex_;
-  std::optional<std::int64_t> window_began_;
+  std::optional<std::int64_t> reset_at_;
   Reading at_begin_, at_end_;
   std::uint32_t lost_ = 0;
 };

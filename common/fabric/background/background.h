@@ -26,8 +26,8 @@ inline constexpr const char* lost_counter = "hog_lost";
 
 class BackgroundFabric : public fabric::Fabric {
  public:
-  // Nanoseconds since 1970 at the end of the warm-up; nullopt before it.
-  [[nodiscard]] virtual std::optional<std::int64_t> window_began() const = 0;
+  // Nanoseconds since 1970 when the counters were last reset, which ends the warm-up; nullopt before it.
+  [[nodiscard]] virtual std::optional<std::int64_t> counters_reset() const = 0;
 };
 
 // Has the processes of `load` begin when run() is called. They have to be forked before `inner` is opened: a
