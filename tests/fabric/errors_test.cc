@@ -42,9 +42,12 @@ coro::Task<void> ask_for_refusals(Cluster* cluster) {
   const std::vector<Refusal> all = refusals(cluster);
   for (const Refusal& refusal : all) {
     const std::uint32_t epoch = worker.epoch(1);
+    EXPECT_TRUE(worker.is_connected_since(1, epoch)) << refusal.what;
+    EXPECT_FALSE(worker.is_connected_since(1, epoch + 1)) << refusal.what;
     const Completion refused = co_await worker.execute(refusal.request);
     EXPECT_EQ(refused.status, WcStatus::remote_access) << refusal.what;
     EXPECT_FALSE(worker.connected(1)) << refusal.what;
+    EXPECT_FALSE(worker.is_connected_since(1, epoch)) << refusal.what;
     const LocalSlice to = cluster->at(0, 128);
     const Completion behind = co_await worker.read(cluster->remote[1], 0, to, 8);
     EXPECT_EQ(behind.status, WcStatus::flushed) << refusal.what;
@@ -53,6 +56,8 @@ coro::Task<void> ask_for_refusals(Cluster* cluster) {
     EXPECT_TRUE(connected) << refusal.what;
     EXPECT_TRUE(worker.connected(1));
     EXPECT_EQ(worker.epoch(1), epoch + 1);
+    EXPECT_FALSE(worker.is_connected_since(1, epoch)) << refusal.what;
+    EXPECT_TRUE(worker.is_connected_since(1, epoch + 1)) << refusal.what;
     const Completion again = co_await worker.read(cluster->remote[1], 0, to, 8);
     EXPECT_TRUE(again.ok()) << refusal.what;
   }

@@ -415,6 +415,85 @@ TEST_P(FabricTest, DatagramsOfAllLanesComeFromTheirWorker) {
   cluster.run();
 }
 
+constexpr std::uint32_t datagrams_each = 12;
+
+// Sends datagrams to the two workers of node 1 in turn, inlined or not, with an immediate or without, and
+// waits for the answer to each.
+coro::Task<void> send_to_both(Cluster* cluster) {
+  Worker& worker = *cluster->clients[0];
+  for (std::uint32_t i = 0; i < 2 * datagrams_each; ++i) {
+    const std::uint16_t to = i % 2;
+    cluster->fill(0, 0, 8 + i, i);
+    WorkRequest request = message(Transport::ud, 1, to, cluster->at(0, 0), 8 + i);
+    request.is_inline = i / 2 % 2 == 0 && request.length <= worker.capabilities().max_inline_bytes;
+    request.has_immediate = i / 4 % 2 == 0;
+    request.immediate = request.has_immediate ? 1000 + i : 0;
+    const Completion done = co_await worker.execute(request);
+    EXPECT_EQ(done.status, WcStatus::success) << i;
+    const WatchWord seen{cluster->memory[0], 192 + 8u * to, ~0ull, i / 2 + 1, true, std::nullopt};
+    const Nanos deadline = worker.now() + 20 * second;
+    const WatchOutcome outcome = co_await worker.watch(seen, deadline);
+    EXPECT_EQ(outcome, WatchOutcome::ready) << i;
+    if (outcome != WatchOutcome::ready) co_return;
+  }
+}
+
+coro::Task<void> answer_as(Cluster* cluster, Worker* worker, std::uint32_t own) {
+  for (std::uint32_t n = 0; n < datagrams_each; ++n) {
+    const std::uint32_t i = 2 * n + own;
+    const Nanos deadline = worker->now() + 20 * second;
+    const Received got = co_await worker->receive(Transport::ud, deadline);
+    EXPECT_EQ(got.outcome, Received::Outcome::message) << i;
+    if (got.outcome != Received::Outcome::message) co_return;
+    EXPECT_EQ(got.length, 8 + i);
+    EXPECT_TRUE(cluster->holds(1, got.buffer.offset + grh, 8 + i, i)) << i;
+    EXPECT_EQ(got.has_immediate, i / 4 % 2 == 0) << i;
+    EXPECT_EQ(got.immediate, i / 4 % 2 == 0 ? 1000 + i : 0u);
+    worker->post_recv(Transport::ud, got.buffer, receive_stride, got.user);
+    cluster->set_word(1, 8u * own, n + 1);
+    const LocalSlice flag = cluster->at(1, 8u * own);
+    const Completion told = co_await worker->write(cluster->remote[0], 192 + 8u * own, flag, 8);
+    EXPECT_TRUE(told.ok());
+  }
+}
+
+TEST_P(FabricTest, DatagramsReachTheWorkerThatIsNamed) {
+  Cluster cluster(GetParam(), 2, true);
+  Worker* const workers[] = {cluster.clients[1], cluster.servers[1]};
+  for (std::uint32_t own = 0; own < 2; ++own) {
+    for (std::uint32_t i = 0; i < 2; ++i)
+      workers[own]->post_recv(Transport::ud, cluster.at(1, receive_at + (2 * own + i) * receive_stride),
+                              receive_stride, i);
+  }
+  cluster.start(1, answer_as(&cluster, workers[0], 0));
+  cluster.start_server(1, answer_as(&cluster, workers[1], 1));
+  cluster.start(0, send_to_both(&cluster));
+  cluster.run();
+}
+
+coro::Task<void> send_refused(Cluster* cluster) {
+  Worker& worker = *cluster->clients[0];
+  const Capabilities& can = worker.capabilities();
+  const WorkRequest good = message(Transport::ud, 1, 0, cluster->at(0, 0), 8);
+  WorkRequest too_long = good, too_long_inline = good, outside = good;
+  too_long.length = can.mtu_bytes + 1;
+  too_long_inline.is_inline = true;
+  too_long_inline.length = can.max_inline_bytes + 1;
+  outside.local.offset = memory_bytes - 4;
+  for (const WorkRequest& request : {too_long, too_long_inline, outside}) {
+    const Completion done = co_await worker.execute(request);
+    EXPECT_EQ(done.status, WcStatus::local_error) << request.length;
+  }
+  const Completion done = co_await worker.execute(good);
+  EXPECT_EQ(done.status, WcStatus::success);
+}
+
+TEST_P(FabricTest, ADatagramThatDoesNotFitIsALocalError) {
+  Cluster cluster(GetParam());
+  cluster.start(0, send_refused(&cluster));
+  cluster.run();
+}
+
 coro::Task<void> serve_receives(Worker* worker, bool* stopped) {
   const Received got = co_await worker->receive(Transport::rc);
   *stopped = got.outcome == Received::Outcome::stopping && worker->stopping();

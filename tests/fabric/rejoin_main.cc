@@ -167,12 +167,12 @@ coro::Task<void> outlive(const Rank* rank) {
     reads += read.ok() ? 1 : 0;
   }
   rank->say(fmt::format("READ ended in {}, {} went well", name(status), reads));
-  LOCH_CHECK(!worker.connected(victim));
+  LOCH_CHECK(!worker.connected(victim) && !worker.is_connected_since(victim, epoch));
   const Completion refused = co_await worker.read(before, at_written, rank->at(at_landing), 64);
   LOCH_CHECK(!refused.ok(), "a READ went through without a reconnection");
 
   co_await reconnect(rank);
-  LOCH_CHECK(worker.epoch(victim) > epoch);
+  LOCH_CHECK(worker.epoch(victim) > epoch && !worker.is_connected_since(victim, epoch));
   const RemoteRegion after = rank->of(victim);
   rank->say(fmt::format("connected anew, epoch {} to {}, rkey {:#x} to {:#x}", epoch, worker.epoch(victim),
                         before.rkey, after.rkey));

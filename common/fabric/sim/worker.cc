@@ -145,7 +145,8 @@ void SimWorker::post_one(WorkRequest* wr, bool owns, bool has_mmio, Nanos at) {
     return sim_.refuse(r, WcStatus::flushed);
   }
   if (is_full || !local_buffer_is_good(*wr) ||
-      (wr->is_inline && wr->length > capabilities_.max_inline_bytes)) {
+      (wr->is_inline && wr->length > capabilities_.max_inline_bytes) ||
+      (wr->transport == Transport::ud && wr->length > capabilities_.mtu_bytes)) {
     return sim_.refuse(r, WcStatus::local_error);
   }
   if (wr->is_inline && wr->length > 0) {
