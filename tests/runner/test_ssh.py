@@ -342,27 +342,9 @@ class WithoutMpirun(StandIn):
             (self.folder / "bin" / name).symlink_to(path)
         self.env = {**os.environ, "PATH": f"{self.folder}/bin", "ZOO_LIBRARY": "", "LOCH_BIN": str(PROGRAM)}
 
-    def test_the_races_of_two_hosts_are_started(self):
-        (self.folder / "here/hosts").write_text("n1\nn2\n", encoding="utf-8")
-        done = subprocess.run(
-            [sys.executable, str(ROOT / "tools/loch"), "--no-setup", "litmus", "--hostfile", "hosts", "--json"]
-            + ["--fabric", "ofi", "--race", "write-read", "--tries", "100"],
-            cwd=self.folder / "here",
-            env=self.env,
-            text=True,
-            capture_output=True,
-            timeout=LIMIT_S,
-            check=False,
-        )
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn('"write-read"', done.stdout)
-        calls = (self.folder / "ssh.log").read_text(encoding="utf-8").splitlines()
-        self.assertEqual(sorted(line.split()[0] for line in calls), ["n1", "n2"])
-        self.assert_nothing_left()
-
-    def test_a_host_that_is_not_reached_is_named(self):
-        (self.folder / "here/hosts").write_text("n1\naway\n", encoding="utf-8")
-        done = subprocess.run(
+    def litmus(self, hosts, *flags):
+        (self.folder / "here/hosts").write_text(hosts, encoding="utf-8")
+        return subprocess.run(
             [
                 sys.executable,
                 str(ROOT / "tools/loch"),
@@ -372,6 +354,7 @@ class WithoutMpirun(StandIn):
                 "hosts",
                 "--fabric",
                 "ofi",
+                *flags,
             ],
             cwd=self.folder / "here",
             env=self.env,
@@ -380,6 +363,17 @@ class WithoutMpirun(StandIn):
             timeout=LIMIT_S,
             check=False,
         )
+
+    def test_the_races_of_two_hosts_are_started(self):
+        done = self.litmus("n1\nn2\n", "--json", "--race", "write-read", "--tries", "100")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn('"write-read"', done.stdout)
+        calls = (self.folder / "ssh.log").read_text(encoding="utf-8").splitlines()
+        self.assertEqual(sorted(line.split()[0] for line in calls), ["n1", "n2"])
+        self.assert_nothing_left()
+
+    def test_a_host_that_is_not_reached_is_named(self):
+        done = self.litmus("n1\naway\n")
         self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
         self.assertRegex(done.stderr, r"\Aloch litmus: ssh: .*away.*\n\Z")
         self.assert_nothing_left()

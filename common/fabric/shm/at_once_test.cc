@@ -91,10 +91,13 @@ coro::Task<void> read_often(Pair* pair, std::uint32_t reads, bool* has_ended) {
   *has_ended = true;
 }
 
-coro::Task<void> count_turns(Pair* pair, std::uint32_t reads, std::uint32_t* turns) {
+// Counts the turns that another coroutine of the worker gets while `often` does `times` what has ended at
+// once.
+coro::Task<void> count_turns(Pair* pair, coro::Task<void> (*often)(Pair*, std::uint32_t, bool*),
+                             std::uint32_t times, std::uint32_t* turns) {
   coro::Scope scope(pair->worker[0]->run_queue());
   bool has_ended = false;
-  scope.spawn(read_often(pair, reads, &has_ended));
+  scope.spawn(often(pair, times, &has_ended));
   while (!has_ended) {
     co_await pair->worker[0]->run_queue().yield();
     ++*turns;
@@ -107,7 +110,7 @@ TEST(ShmAtOnce, OneAwaitedReadInSeventeenQueuesUp) {
   Pair pair;
   constexpr std::uint32_t reads = 1'700;
   std::uint32_t turns = 0;
-  pair.fabric->start(*pair.worker[0], count_turns(&pair, reads, &turns));
+  pair.fabric->start(*pair.worker[0], count_turns(&pair, &read_often, reads, &turns));
   ASSERT_TRUE(pair.fabric->run().has_value());
   EXPECT_GE(turns, reads / 17);
   EXPECT_LT(turns, reads / 8);
@@ -128,24 +131,13 @@ coro::Task<void> watch_often(Pair* pair, std::uint32_t waits, bool* has_ended) {
   *has_ended = true;
 }
 
-coro::Task<void> count_turns_of_watches(Pair* pair, std::uint32_t waits, std::uint32_t* turns) {
-  coro::Scope scope(pair->worker[0]->run_queue());
-  store_word_release(pair->memory[0]->at(520), 1);
-  bool has_ended = false;
-  scope.spawn(watch_often(pair, waits, &has_ended));
-  while (!has_ended) {
-    co_await pair->worker[0]->run_queue().yield();
-    ++*turns;
-  }
-  co_await scope.join();
-}
-
 // A server whose next request is always there suspends its coroutine once in 17 requests.
 TEST(WatchAtOnce, OneWaitInSeventeenQueuesUp) {
   Pair pair;
   constexpr std::uint32_t waits = 1'700;
   std::uint32_t turns = 0;
-  pair.fabric->start(*pair.worker[0], count_turns_of_watches(&pair, waits, &turns));
+  store_word_release(pair.memory[0]->at(520), 1);
+  pair.fabric->start(*pair.worker[0], count_turns(&pair, &watch_often, waits, &turns));
   ASSERT_TRUE(pair.fabric->run().has_value());
   EXPECT_GE(turns, waits / 17);
   EXPECT_LT(turns, waits / 8);
