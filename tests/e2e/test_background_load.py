@@ -84,9 +84,11 @@ class CpuLoad(EndToEnd):
         self.assertAlmostEqual((window["to_unix_ns"] - window["from_unix_ns"]) / 1e9, point["duration_s"], places=6)
 
     def test_the_window_begins_before_its_first_operation_ends(self) -> None:
-        # Of operations of 200 ms each, the first that ends in the measurement window ends half way through it.
+        # Operations take 200 ms each: the first that ends in the measurement window ends 150 ms after its beginning,
+        # and the last one 10 ms after its end.
         began = time.time_ns()
-        window = self.result(*SHM, "--think", "200ms")["window"]
+        flags = [*without(SHM, "--duration"), "--duration", "1140ms", "--think", "200ms"]
+        window = self.result(*flags)["window"]
         self.assertTrue(began < window["from_unix_ns"] < window["to_unix_ns"] < time.time_ns())
 
     def test_pinned_alongside_pinned_workers(self) -> None:
