@@ -16,9 +16,9 @@ constexpr std::uint64_t number_mask = (std::uint64_t{1} << number_bits) - 1;
 // it has compared its clock for the first time, or all its clients have ended.
 constexpr std::uint64_t aligned_mark = number_mask + 1, ended_mark = number_mask + 2;
 
-constexpr int full_rounds = 500, short_rounds = 150, last_tries = 3;
+constexpr int full_rounds = 3'000, short_rounds = 500, last_tries = 3;
 constexpr Nanos full_most = 400'000'000, short_most = 20'000'000;
-constexpr Nanos between = 500'000'000;            // from one alignment during the load to the next
+constexpr Nanos between = 250'000'000;            // from one alignment during the load to the next
 constexpr Nanos first_patience = 20'000'000'000;  // for the reference process to begin
 constexpr Nanos patience = 2'000'000'000;  // for an answer, and of the reference process for a silent peer
 constexpr Nanos spinning = 100'000;        // so long nobody who awaits a word gives up its core
@@ -36,6 +36,7 @@ Result<std::unique_ptr<ClockExchange>> ClockExchange::make(fabric::Fabric& fabri
   spec.remote_write = true;
   LOCH_ASSIGN(made->region_, fabric.register_region(own, spec));
   made->seen_.resize(slots);
+  made->answers_.reserve(full_rounds);
   return made;
 }
 
@@ -59,7 +60,7 @@ std::map<fabric::NodeId, check::ClockSample> ClockExchange::told() const {
     const auto word = [&](std::uint64_t i) {
       return static_cast<Nanos>(fabric::load_word(region_->at(at + 8 * i)));
     };
-    if (word(2) > 0) out[peer.node] = {word(0), word(1), word(2)};
+    if (word(2) > 0) out[peer.node] = {word(0), word(1), word(2), word(3)};
   }
   return out;
 }
@@ -171,13 +172,13 @@ bool ClockExchange::is_answered(std::uint64_t number) const {
   return (fabric::load_word(region_->at(question_at)) & number_mask) == number;
 }
 
-// Compares this process's clock with the reference clock; keeps the exchange with the shortest round trip.
-// Waits at most `wait` ns for each answer.
+// Compares this process's clock with the reference clock by a row of questions (check::compare_clocks). Waits
+// at most `wait` ns for each answer.
 coro::Task<bool> ClockExchange::measure(fabric::Worker* worker, int rounds, Nanos most, Nanos wait) {
   constexpr int least_rounds = 20;
   const Peer& reference = peers_.front();
   const std::uint64_t half = region_->bytes() / 2;
-  check::ClockSample best{.at = 0, .offset = 0, .error = INT64_MAX};
+  answers_.clear();
   const Nanos began = worker->now();
   for (int round = 0; round < rounds; ++round) {
     if (round >= least_rounds && worker->now() - began > most) break;
@@ -200,10 +201,9 @@ coro::Task<bool> ClockExchange::measure(fabric::Worker* worker, int rounds, Nano
     heard = worker->now();
     if (outcome != fabric::WatchOutcome::ready) co_return false;
     const auto theirs = static_cast<Nanos>(fabric::load_word(region_->at(question_at)) >> number_bits);
-    const Nanos error = (heard - asked) / 2 + 1, middle = asked + (heard - asked) / 2;
-    if (error < best.error) best = {.at = middle, .offset = theirs - middle, .error = error};
+    answers_.push_back({.asked = asked, .heard = heard, .reference = theirs});
   }
-  samples_.push_back(best);
+  samples_.push_back(check::compare_clocks(answers_, {}));
   co_return true;
 }
 
@@ -214,7 +214,7 @@ coro::Task<void> ClockExchange::tell(fabric::Worker* worker, std::uint64_t word)
   const std::uint64_t staged = region_->bytes() / 2 + slot_bytes;
   if (!samples_.empty()) {
     const check::ClockSample& last = samples_.back();
-    const std::array<Nanos, 3> words{last.at, last.offset, last.error};
+    const std::array<Nanos, 4> words{last.at, last.offset, last.error, last.round_trip};
     for (std::size_t i = 0; i < words.size(); ++i)
       fabric::store_word_release(region_->at(staged + 8 * i), static_cast<std::uint64_t>(words[i]));
     const fabric::LocalSlice from{region_, staged};
@@ -268,9 +268,9 @@ coro::Task<void> ClockExchange::keep_aligned(fabric::Worker* worker) {
     co_await tell(worker, 0);
     next = worker->now() + between;
   }
-  // The last comparison of clocks is repeated until its error is at most four times the smallest error of all
-  // comparisons: if other programs use the cores, a later try may have a shorter round trip.
-  const Nanos good = 4 * std::ranges::min(samples_, {}, &check::ClockSample::error).error;
+  // The last comparison of clocks is repeated until its error is at most one and a half times the smallest
+  // error of all comparisons: if other programs use the cores, a later try may have a shorter round trip.
+  const Nanos good = std::ranges::min(samples_, {}, &check::ClockSample::error).error * 3 / 2;
   for (int i = 0; i < last_tries && !worker->stopping(); ++i) {
     const bool is_measured = co_await measure(worker, full_rounds, full_most, patience);
     // if this comparison failed, the bound on the clock's drift is counted from the last successful

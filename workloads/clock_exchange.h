@@ -1,16 +1,15 @@
 // Compares the clocks of the processes of a run by a ping-pong of WRITEs over the fabric, so that their
 // histories can be judged as one (check::ClockMap). The clock of the lowest node that has clients is the
 // reference. A peer WRITEs a number into the reference node's memory, and the reference node's client worker
-// 0 WRITEs the number back with the time of the reference clock; of several hundred such exchanges the peer
-// keeps the one with the shortest round trip. Clocks are compared before the load, while no client issues an
-// operation; every half second during the load, beside the operations of client worker 0; and when the
-// process's clients have ended.
+// 0 WRITEs the number back with the time of the reference clock; the peer compares the clocks by a row of
+// such questions (check::compare_clocks). Clocks are compared before the load, while no client issues an
+// operation; every quarter of a second during the load, beside the operations of client worker 0; and when
+// the process's clients have ended.
 //
 // Region "loch.clocks" of every node that has clients, in slots of 64 bytes, one for each node of the
 // cluster:
 //   on the reference node, slot n: what node n WRITEs: the last comparison of its clock (time, offset, error,
-//   each in ns),
-//     and in the last word the number of its question for the time;
+//     shortest round trip, each in ns), and in the last word the number of its question for the time;
 //   on another node, slot 0: the answer (clock << 16 | number) in the last word, slot 1: the start sign.
 // A second part of the same size holds what the node itself WRITEs to others.
 #pragma once
@@ -91,6 +90,7 @@ class ClockExchange {
   std::vector<Peer> peers_;
   std::vector<std::uint64_t> seen_;  // the reference node's: the question that each node asked last
   std::uint64_t number_ = 0;
+  std::vector<check::ClockAnswer> answers_;  // to the questions of the comparison that is being made
   std::vector<check::ClockSample> samples_;
   bool is_usable_ = false;
   std::atomic<bool> has_begun_{false};

@@ -32,7 +32,9 @@ struct Share {
   std::optional<ClockReport> clocks;
 };
 
-json to_json(const check::ClockSample& sample) { return {sample.at, sample.offset, sample.error}; }
+json to_json(const check::ClockSample& sample) {
+  return {sample.at, sample.offset, sample.error, sample.round_trip};
+}
 
 check::ClockSample sample_from(const json& in) {
   // The times in a comparison of clocks (sample) are limited to 2^60 ns, so that sums and differences do not
@@ -42,7 +44,7 @@ check::ClockSample sample_from(const json& in) {
     const Nanos value = in.at(i).get<Nanos>();
     return std::clamp(value, -most, most);
   };
-  return {number(0), number(1), std::max<Nanos>(0, number(2))};
+  return {number(0), number(1), std::max<Nanos>(0, number(2)), std::max<Nanos>(0, number(3))};
 }
 
 json to_json(const ClockReport& clocks) {

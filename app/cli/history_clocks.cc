@@ -45,13 +45,13 @@ HistoryClocks history_clocks(const std::optional<workloads::ClockReport>& compar
     // clock that drifts.
     const bool is_shared = compared->is_one_clock;
     out.maps.push_back(is_shared ? check::ClockMap() : map);
-    const auto best = std::ranges::min_element(map.samples(), {}, &check::ClockSample::error);
+    const auto best = std::ranges::min_element(map.samples(), {}, &check::ClockSample::round_trip);
     const Nanos own_error = is_shared ? 0 : map.error();
     error = std::max(error, own_error);
     nodes.push_back({{"node", rank},
                      {"method", is_shared ? "kernel" : own.method},
                      {"alignments", map.samples().size()},
-                     {"round_trip_ns", own.method == "fabric" ? nlohmann::ordered_json(2 * best->error)
+                     {"round_trip_ns", own.method == "fabric" ? nlohmann::ordered_json(best->round_trip)
                                                               : nlohmann::ordered_json(nullptr)},
                      {"error_ns", own_error},
                      {"drift_ppm", map.drift_ppm()},

@@ -10,7 +10,7 @@ constexpr Nanos one_second = 1'000'000'000;
 
 workloads::ClockReport two_processes(Nanos drifted) {
   workloads::ClockReport report;
-  report.samples[1] = {{0, 0, 700}, {one_second, -drifted, 800}};
+  report.samples[1] = {{0, 0, 700, 1'500}, {one_second, -drifted, 800, 1'600}};
   report.control_error = 900'000;
   return report;
 }
@@ -28,8 +28,8 @@ TEST(HistoryClocks, TheAlignmentsOverTheFabricCount) {
   EXPECT_TRUE(clocks.maps[0].samples().empty());
   EXPECT_EQ(clocks.maps[1].latest(one_second) - clocks.maps[1].earliest(one_second), 2 * 800);
   EXPECT_EQ(clocks.report["nodes"][0]["method"], "fabric");
-  EXPECT_EQ(clocks.report["nodes"][0]["round_trip_ns"], 1'400);
-  EXPECT_EQ(clocks.report["error_ns"], 1'800);  // 800, and 2 ppm of half a second
+  EXPECT_EQ(clocks.report["nodes"][0]["round_trip_ns"], 1'500);
+  EXPECT_EQ(clocks.report["error_ns"], 1'252);  // between 700 and 800, and about a quarter of 2 ppm of a second
   EXPECT_EQ(clock_fault({{"clocks", clocks.report}}), "");
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 namespace loch::check {
@@ -22,11 +23,65 @@ double slope_error_ppm(const ClockSample& from, const ClockSample& to) {
   return static_cast<double>(from.error + to.error) * million / static_cast<double>(to.at - from.at);
 }
 
+// Bound on the error, in ns, of interpolation between two comparisons at `part` of the way from one to the
+// other: the comparisons' errors weigh as the comparisons do, and the offset of a clock whose rate stays
+// within a range of `wander_ppm` leaves its chord by at most part * (1 - part) times what that range makes of
+// the whole way.
+double between(const ClockSample& from, const ClockSample& to, double part, double wander_ppm) {
+  const double whole = static_cast<double>(to.at - from.at) * wander_ppm / million;
+  return static_cast<double>(from.error) * (1 - part) + static_cast<double>(to.error) * part +
+         part * (1 - part) * whole;
+}
+
+// The largest value of between() on the whole way.
+double most_between(const ClockSample& from, const ClockSample& to, double wander_ppm) {
+  const double whole = static_cast<double>(to.at - from.at) * wander_ppm / million;
+  const auto slope = static_cast<double>(to.error - from.error);
+  if (whole <= 0) return static_cast<double>(std::max(from.error, to.error));
+  return between(from, to, std::clamp(0.5 + slope / (2 * whole), 0.0, 1.0), wander_ppm);
+}
+
 double sure_ppm(const ClockSample& from, const ClockSample& to) {
   return std::abs(slope_ppm(from, to)) - slope_error_ppm(from, to);
 }
 
 }  // namespace
+
+ClockSample compare_clocks(std::span<const ClockAnswer> answers, const ClockBounds& bounds) {
+  struct Range {
+    Nanos at = 0;  // by the own clock
+    double least = 0, most = 0;
+  };
+  const auto drift = [&](Nanos span) { return static_cast<double>(span) * bounds.drift_ppm / million; };
+  std::vector<Range> ranges;
+  ranges.reserve(answers.size());
+  Nanos round_trip = std::numeric_limits<Nanos>::max();
+  ClockSample best;
+  for (const ClockAnswer& one : answers) {
+    const Nanos whole = one.heard - one.asked, half = whole / 2;
+    // the reference clock was read at most so far from the middle of the round trip
+    const double away = drift(whole - half);
+    ranges.push_back({one.asked + half, static_cast<double>(one.reference - one.heard) - away,
+                      static_cast<double>(one.reference - one.asked) + away});
+    if (whole >= round_trip) continue;
+    round_trip = whole;
+    best = {one.asked + half, one.reference - one.asked - half, whole - half + 1, whole};
+  }
+  const auto narrow = [&](Range& own, const Range& other) {
+    const double slack = drift(std::abs(own.at - other.at));
+    own.least = std::max(own.least, other.least - slack);
+    own.most = std::min(own.most, other.most + slack);
+  };
+  for (std::size_t i = 1; i < ranges.size(); ++i) narrow(ranges[i], ranges[i - 1]);
+  for (std::size_t i = ranges.size() - 1; i > 0; --i) narrow(ranges[i - 1], ranges[i]);
+  const Range& narrowest =
+      *std::ranges::min_element(ranges, {}, [](const Range& one) { return one.most - one.least; });
+  const double error = (narrowest.most - narrowest.least) / 2;
+  // Only a clock that drifts beyond the bound contradicts itself; its best answer is then left to ClockMap.
+  if (error < 0 || error + 2 > static_cast<double>(best.error)) return best;
+  return {narrowest.at, std::llround(narrowest.least + error), static_cast<Nanos>(std::ceil(error)) + 1,
+          round_trip};
+}
 
 ClockMap::ClockMap(std::vector<ClockSample> samples, const ClockBounds& bounds)
     : samples_(std::move(samples)), bounds_(bounds) {
@@ -38,10 +93,9 @@ ClockMap::ClockMap(std::vector<ClockSample> samples, const ClockBounds& bounds)
   learn_wander();
   if (!samples_.empty()) error_ = static_cast<Nanos>(std::ceil(at(last).error));
   for (const ClockSample& sample : samples_) error_ = std::max(error_, sample.error);
-  for (std::size_t i = 1; i < samples_.size(); ++i) {
-    const Nanos middle = samples_[i - 1].at + (samples_[i].at - samples_[i - 1].at) / 2;
-    error_ = std::max(error_, static_cast<Nanos>(std::ceil(at(middle).error)));
-  }
+  for (std::size_t i = 1; i < samples_.size(); ++i)
+    error_ = std::max(error_,
+                      static_cast<Nanos>(std::ceil(most_between(samples_[i - 1], samples_[i], wander_ppm_))));
 }
 
 // Leaves out inexact samples. A comparison of clocks under load may have a long round trip and would then
@@ -61,12 +115,9 @@ void ClockMap::leave_out_poor() {
   // error.
   for (std::size_t i = 1; i + 1 < samples_.size();) {
     const ClockSample &before = samples_[i - 1], &own = samples_[i], &after = samples_[i + 1];
-    const Nanos beside = std::max(before.error, after.error);
-    const auto bound = [&](Nanos error, Nanos away) {
-      return static_cast<double>(error) + static_cast<double>(away) / 2 * bounds_.wander_ppm / million;
-    };
-    const double with = bound(std::max(beside, own.error), std::max(own.at - before.at, after.at - own.at));
-    if (bound(beside, after.at - before.at) >= with) {
+    const double with =
+        std::max(most_between(before, own, bounds_.wander_ppm), most_between(own, after, bounds_.wander_ppm));
+    if (most_between(before, after, bounds_.wander_ppm) >= with) {
       ++i;
     } else {
       samples_.erase(samples_.begin() + static_cast<std::ptrdiff_t>(i));
@@ -108,10 +159,9 @@ ClockMap::At ClockMap::at(Nanos own) const {
             static_cast<double>(nearest.error) + away * bounds_.drift_ppm / million};
   }
   const ClockSample &from = *(after - 1), &to = *after;
-  const auto passed = static_cast<double>(own - from.at), left = static_cast<double>(to.at - own);
-  return {
-      static_cast<double>(from.offset) + passed * slope_ppm(from, to) / million,
-      static_cast<double>(std::max(from.error, to.error)) + std::min(passed, left) * wander_ppm_ / million};
+  const auto passed = static_cast<double>(own - from.at);
+  return {static_cast<double>(from.offset) + passed * slope_ppm(from, to) / million,
+          between(from, to, passed / static_cast<double>(to.at - from.at), wander_ppm_)};
 }
 
 Nanos ClockMap::earliest(Nanos own) const {

@@ -8,6 +8,7 @@
 // not trusted: see ClockMap::is_untrusted().
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "common/base/units.h"
@@ -16,9 +17,10 @@ namespace loch::check {
 
 // One comparison of a process's clock with the reference clock.
 struct ClockSample {
-  Nanos at = 0;      // time of the process's own clock, in ns
-  Nanos offset = 0;  // reference clock minus this process's clock at that time, in ns
-  Nanos error = 0;   // bound on the error of `offset`, in ns: half of the round trip
+  Nanos at = 0;          // time of the process's own clock, in ns
+  Nanos offset = 0;      // reference clock minus this process's clock at that time, in ns
+  Nanos error = 0;       // bound on the error of `offset`, in ns
+  Nanos round_trip = 0;  // shortest round trip, in ns, of the questions that it was made of; 0: not known
   bool operator==(const ClockSample&) const = default;
 };
 
@@ -26,10 +28,24 @@ struct ClockBounds {
   // Two sound clocks differ in rate by at most this much, in parts per million: twice the tolerance of 100
   // ppm that Ethernet requires of its oscillators.
   double drift_ppm = 200;
-  // A clock's rate changes by at most this much, in parts per million, between two comparisons with the
-  // reference clock.
+  // Between two comparisons with the reference clock, a clock's rates differ from each other by at most this
+  // much, in parts per million.
   double wander_ppm = 2;
 };
+
+// A question for the reference clock's time and its answer: when the question left and when the answer was
+// there, both by the own clock, and what the reference clock showed at some instant between.
+struct ClockAnswer {
+  Nanos asked = 0, heard = 0;
+  Nanos reference = 0;
+};
+
+// Compares two clocks by a row of such questions. The way there bounds the offset from above and the way back
+// from below, each by as much as it took. The fastest way there and the fastest way back rarely belong to one
+// question, so that the bound is that of both, from whichever questions they are, widened by what the clocks
+// may have drifted apart between (ClockBounds::drift_ppm). The error is never more than half of the shortest
+// round trip. `answers` are ordered by time and not empty.
+[[nodiscard]] ClockSample compare_clocks(std::span<const ClockAnswer> answers, const ClockBounds& bounds);
 
 class ClockMap {
  public:
