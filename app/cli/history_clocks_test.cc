@@ -29,7 +29,8 @@ TEST(HistoryClocks, TheAlignmentsOverTheFabricCount) {
   EXPECT_EQ(clocks.maps[1].latest(one_second) - clocks.maps[1].earliest(one_second), 2 * 800);
   EXPECT_EQ(clocks.report["nodes"][0]["method"], "fabric");
   EXPECT_EQ(clocks.report["nodes"][0]["round_trip_ns"], 1'500);
-  EXPECT_EQ(clocks.report["error_ns"], 1'252);  // between 700 and 800, and about a quarter of 2 ppm of a second
+  EXPECT_EQ(clocks.report["error_ns"],
+            1'252);  // between 700 and 800, and about a quarter of 2 ppm of a second
   EXPECT_EQ(clock_fault({{"clocks", clocks.report}}), "");
 }
 
