@@ -88,7 +88,11 @@ class CpuLoad(EndToEnd):
         # and the last one 10 ms after its end.
         began = time.time_ns()
         flags = [*without(SHM, "--duration"), "--duration", "1140ms", "--think", "200ms"]
-        window = self.result(*flags)["window"]
+        point = self.result(*flags)
+        window = point["window"]
+        if window is None:  # on a machine so busy that no operation ended
+            self.assertEqual(point["operations"]["total"], 0)
+            return
         self.assertTrue(began < window["from_unix_ns"] < window["to_unix_ns"] < time.time_ns())
 
     def test_pinned_alongside_pinned_workers(self) -> None:
