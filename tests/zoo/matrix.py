@@ -80,6 +80,8 @@ def plan(builds: dict[str, Path], for_valgrind: Path | None = None) -> list[Step
                 act = partial(zoo.try_suite, build, machine, suite, is_plain=table in SANITIZERS)
                 steps.append(Step(table, machine.name, suite, act))
             for protocol in (*zoo.protocols(), *zoo.protocols_over_rc(), *zoo.protocols_on_memory_nodes()):
+                if table == "tsan" and zoo.refusal(machine, protocol):
+                    continue  # no worker has begun by then, so that no thread could race with another
                 act = partial(zoo.try_protocol, build, machine, protocol)
                 steps.append(Step(table, machine.name, protocol.name, act))
     if for_valgrind is None:

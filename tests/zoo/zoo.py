@@ -256,10 +256,15 @@ def judge_refusal(outcome: Outcome, why: str, command: str = "bench") -> Outcome
 
 def try_protocol(build: Path, machine: Machine, protocol: Protocol, prefix: Sequence[str] = ()) -> Outcome:
     """Runs a protocol on a machine: it has to run, or to be refused for what the device lacks."""
-    device = machine.devices[0]
     outcome = run_protocol(build, machine.name, protocol, prefix=prefix)
-    why = lacks(device, protocol.needs) or gap(device, protocol)
+    why = refusal(machine, protocol)
     return judge_refusal(outcome, why) if why else outcome
+
+
+def refusal(machine: Machine, protocol: Protocol) -> str:
+    """Why a protocol has to be refused on a machine; empty if it has to run."""
+    device = machine.devices[0]
+    return lacks(device, protocol.needs) or gap(device, protocol)
 
 
 def try_suite(build: Path, machine: Machine, suite: str, is_plain: bool = False) -> Outcome:
