@@ -72,7 +72,7 @@ ClockSample compare_clocks(std::span<const ClockAnswer> answers, const ClockBoun
     own.least = std::max(own.least, other.least - slack);
     own.most = std::min(own.most, other.most + slack);
   };
-  for (std::size_t i = 1; i < ranges.size(); ++i) narrow(ranges[i], ranges[i - 1]);
+  // Each range by those behind it: the best pair of a way there and a way back meets at the earlier one.
   for (std::size_t i = ranges.size() - 1; i > 0; --i) narrow(ranges[i - 1], ranges[i]);
   const Range& narrowest =
       *std::ranges::min_element(ranges, {}, [](const Range& one) { return one.most - one.least; });

@@ -4,8 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <random>
+#include <utility>
 
 namespace loch::check {
 namespace {
@@ -68,6 +70,22 @@ TEST(CompareClocks, TheOffsetIsWithinTheErrorWhateverTheWaysTook) {
   }
 }
 
+// A fast way there and a fast way back that are 40 ms apart, in which the clocks drift apart by 8 us: more
+// than both ways took.
+TEST(CompareClocks, DriftBetweenTheTwoWaysIsInTheError) {
+  constexpr Nanos fast = 2'500, slow = 5'000'000, slower = 35'000'000;
+  for (const bool is_there_first : {true, false}) {
+    for (const double ppm : {-200.0, 200.0}) {
+      std::vector<Nanos> there{fast, slower}, back{slow, fast};
+      if (!is_there_first) std::swap(there, back);
+      const ClockSample sample = compare_clocks(asked(ppm, 0, there, back), {});
+      const double truth = -static_cast<double>(sample.at) * ppm / 1e6;
+      EXPECT_LE(std::abs(static_cast<double>(sample.offset) - truth), static_cast<double>(sample.error) + 1);
+      EXPECT_LE(sample.error, 2 * fast + 8'000 + 2);  // the shortest round trip took 5 ms
+    }
+  }
+}
+
 TEST(CompareClocks, AClockThatContradictsItselfIsReadByItsBestAnswer) {
   std::vector<ClockAnswer> answers = asked(0, 0, {500, 600, 700}, {500, 600, 700});
   answers[2].reference += 50'000;
@@ -114,6 +132,61 @@ TEST(ClockMap, AClockWhoseRateChangesOnceIsWithinTheError) {
     // at the instant of the change the bound is reached
     const double part = static_cast<double>(turn) / (2e9);
     EXPECT_NEAR(largest, part * (1 - part) * 4'000, 3);
+  }
+}
+
+// A clock whose rate is drawn anew every 50 ms from a range of 2 ppm around `ppm`.
+class WanderingClock {
+ public:
+  WanderingClock(double ppm, Nanos span, std::mt19937_64& random) : offsets_{-70'000.0} {
+    std::uniform_real_distribution<double> rate(ppm - 1, ppm + 1);
+    for (Nanos at = 0; at < span; at += step) {
+      rates_.push_back(rate(random));
+      offsets_.push_back(offsets_.back() + static_cast<double>(step) * rates_.back() / 1e6);
+    }
+  }
+  // what the reference clock shows at the time `own`
+  [[nodiscard]] double reference(Nanos own) const {
+    const auto i = static_cast<std::size_t>(own / step);
+    const auto since = static_cast<double>(own - static_cast<Nanos>(i) * step);
+    return static_cast<double>(own) + offsets_[i] + since * rates_[i] / 1e6;
+  }
+
+ private:
+  static constexpr Nanos step = second / 20;
+  std::vector<double> rates_, offsets_;
+};
+
+// From questions to times: rows of questions under way for as long as a busy machine makes them, to a clock
+// that wanders, and every time of the own clock is translated to where it was.
+TEST(ClockMap, ATimeIsWhereItWasWhateverTheWaysAndTheRatesWere) {
+  std::mt19937_64 random(11);
+  std::exponential_distribution<double> way(1.0 / 2'000);
+  for (const double ppm : {-190.0, 0.0, 60.0, 190.0}) {
+    for (int run = 0; run < 20; ++run) {
+      const WanderingClock clock(ppm, 4 * second, random);
+      std::vector<ClockSample> samples;
+      for (Nanos at = second / 2; at < 3 * second; at += second / 4) {
+        std::vector<ClockAnswer> row;
+        for (Nanos now = at; row.size() < 100;) {
+          const Nanos read = now + 500 + static_cast<Nanos>(way(random));
+          const Nanos heard = read + 300 + static_cast<Nanos>(way(random));
+          row.push_back({now, heard, std::llround(clock.reference(read))});
+          now = heard;
+        }
+        samples.push_back(compare_clocks(row, {}));
+      }
+      const Nanos first = samples.front().at, last = samples.back().at;
+      const ClockMap map(std::move(samples), {});
+      ASSERT_FALSE(map.is_untrusted());
+      for (int i = 0; i < 300; ++i) {
+        const Nanos own = first + static_cast<Nanos>(random() % static_cast<std::uint64_t>(last - first));
+        ASSERT_LE(static_cast<double>(map.earliest(own)), clock.reference(own) + 1) << ppm << ' ' << own;
+        ASSERT_GE(static_cast<double>(map.latest(own)), clock.reference(own) - 1) << ppm << ' ' << own;
+        ASSERT_LE(map.latest(own) - map.earliest(own), 2 * map.error() + 2);
+      }
+      EXPECT_LT(map.error(), 2'500);
+    }
   }
 }
 
