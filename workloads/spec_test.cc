@@ -1,8 +1,10 @@
 // Tests property files, YAML workload files and the refusal of bad input.
 #include "workloads/spec.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -194,7 +196,7 @@ TEST(Ycsb, BadValuesNameFileLineAndKey) {
 }
 
 TEST(Load, FilesInOrderThenOverrides) {
-  const auto folder = std::filesystem::temp_directory_path() / "loch_spec_test";
+  const auto folder = std::filesystem::temp_directory_path() / fmt::format("loch_spec_test_{}", ::getpid());
   std::filesystem::create_directories(folder);
   std::ofstream(folder / "one") << "recordcount=1\noperationcount=10\ntarget=5\n";
   std::ofstream(folder / "two") << "recordcount=2\noperationcount=20\n";

@@ -4,8 +4,10 @@
 
 #include "app/cli/bench_flags.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -341,7 +343,8 @@ TEST(BenchHelp, ListsEveryFlagAndEveryProtocolOption) {
 class BenchOn : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    folder_ = std::filesystem::temp_directory_path() / ("loch_bench_test_" + GetParam());
+    folder_ =
+        std::filesystem::temp_directory_path() / fmt::format("loch_bench_test_{}_{}", GetParam(), ::getpid());
     std::filesystem::remove_all(folder_);
     std::filesystem::create_directories(folder_);
   }

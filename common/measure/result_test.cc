@@ -1,8 +1,10 @@
 // Tests that the result document has every key, that its figures add up, and that it is written whole.
 #include "common/measure/result.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <filesystem>
 
@@ -164,7 +166,8 @@ TEST(Result, PartsSurviveTheTripBetweenProcesses) {
 }
 
 TEST(File, WholeOrAbsent) {
-  const auto folder = std::filesystem::temp_directory_path() / "loch_measure_test";
+  const auto folder =
+      std::filesystem::temp_directory_path() / fmt::format("loch_measure_test_{}", ::getpid());
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);
   const std::string path = folder / "a.json";

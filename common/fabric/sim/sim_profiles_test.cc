@@ -1,5 +1,6 @@
 // Tests hardware profiles and fault files: accepted contents, and refusals in one line.
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -18,8 +19,22 @@ namespace {
 
 using testing::HasSubstr;
 
+// A folder of this process's own, which goes with it: the builds' tests run beside each other.
+const std::string& folder_of_tests() {
+  struct Folder {
+    std::string path = testing::TempDir() + "loch-profiles-" + std::to_string(::getpid());
+    Folder() { std::filesystem::create_directories(path); }
+    ~Folder() {
+      std::error_code ignored;
+      std::filesystem::remove_all(path, ignored);
+    }
+  };
+  static const Folder made;
+  return made.path;
+}
+
 std::string write_file(const std::string& name, const std::string& text) {
-  const std::string path = testing::TempDir() + name;
+  const std::string path = folder_of_tests() + "/" + name;
   std::ofstream(path) << text;
   return path;
 }
@@ -295,12 +310,13 @@ TEST(Calibration, GivesBackWhatTheProfilesWereTakenFrom) {
 
 TEST(Calibration, ADamagedTableOfMeasurementsIsRefusedWithItsLine) {
   const HardwareProfile profile = load_hardware("connectx6-200g-ib").value();
-  const std::string folder = testing::TempDir() + "/home/experiments/hardware/data";
+  const std::string home = folder_of_tests() + "/home";
+  const std::string folder = home + "/experiments/hardware/data";
   std::filesystem::create_directories(folder);
   const std::string head = "figure,series,verb,threads,depth,block_bytes,mops,role\n";
   const auto refused = [&](const std::string& text) {
     std::ofstream(folder + "/rows.csv") << text;
-    ::setenv("LOCH_HOME", (testing::TempDir() + "/home").c_str(), 1);
+    ::setenv("LOCH_HOME", home.c_str(), 1);
     CalibrationTable table;
     const auto added = add_rows_of_file(profile, "SMART", "rows.csv", &table);
     ::unsetenv("LOCH_HOME");
