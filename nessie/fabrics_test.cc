@@ -141,11 +141,13 @@ TEST_P(OnFabric, ManyClientsOnFewKeys) {
     EXPECT_EQ(tally.foreign, 0u);
     // With the default expiry no operation may fail, except that on an emulated machine with Soft-RoCE some
     // may time out, because Soft-RoCE's threads can be without a core for a whole second.
-    if (!options.contains("nessie.expiry")) {
+    // With an expiry of 2 ms many do there: Soft-RoCE takes a good part of it for the steps of one operation.
+    const bool is_expiring = options.contains("nessie.expiry");
+    if (!is_expiring) {
       EXPECT_EQ(tally.other, 0u);
       EXPECT_LE(tally.timeout, std::string_view(GetParam()) == "verbs" ? 24u : 0u);
     }
-    EXPECT_GT(tally.ok, 1'200u);
+    EXPECT_GT(tally.ok, is_expiring && GetParam() == "verbs" ? 200u : 1'200u);
     EXPECT_GT(tally.not_found, 0u);
     EXPECT_EQ(tally.ok + tally.not_found + tally.conflict + tally.timeout + tally.other, 2'400u);
     expect_sound(run);
