@@ -180,12 +180,15 @@ bool Hub::happens(double probability) {
 }
 
 void Hub::look_later(std::uint32_t qpn, Nanos when) {
+  bool is_first = false;
   {
     const std::scoped_lock lock(looks_mutex_);
+    is_first = looks_.empty() || when < looks_.top().when;
     looks_.push({when, qpn});
   }
   start_thread();
-  wire.wake();
+  // The thread sleeps no longer than until the earliest time at which it has to look.
+  if (is_first) wire.wake();
 }
 
 void Hub::flush_later(std::uint32_t qpn) {

@@ -165,8 +165,9 @@ struct QueuePair : ibv_qp_ex {
   // `acked` up to `sent` were sent and await replies; those from `sent` up to `posted` have not been sent.
   std::uint32_t posted = 0, sent = 0, acked = 0;
   std::atomic<std::uint32_t> retired = 0;
-  Nanos wait_until = 0;  // no request is sent before this time
-  Nanos answer_by = 0;   // deadline for the reply to the oldest request; 0: no reply is awaited
+  Nanos wait_until = 0;       // no request is sent before this time
+  Nanos answer_by = 0;        // deadline for the reply to the oldest request; 0: no reply is awaited
+  bool is_looked_at = false;  // whether the NIC's thread is going to compare the deadline with the clock
   int tries_left = 0, ready_tries_left = 0;
   // The first `built` elements: requests that ibv_wr_* calls have built since ibv_wr_start and
   // ibv_wr_complete has not posted yet. Elements are used again, so that their vectors need no new memory.

@@ -1,6 +1,7 @@
 // The requester's side of the emulated NIC: executes posted requests in order, and completes them.
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "common/fabric/verbs/zoo/hub.h"
 #include "common/fabric/verbs/zoo/nic.h"
@@ -184,7 +185,7 @@ void send_away(QueuePair& qp, const Request& request, std::span<const std::byte>
   if (!qp.is_reliable()) return complete_well(qp);
   if (qp.answer_by != 0) return;
   qp.answer_by = now() + timeout_of(qp);
-  hub().look_later(qp.qp_base.qp_num, qp.answer_by);
+  if (!std::exchange(qp.is_looked_at, true)) hub().look_later(qp.qp_base.qp_num, qp.answer_by);
 }
 
 }  // namespace
@@ -218,9 +219,13 @@ void take(QueuePair& qp, const Reply& reply, std::span<const std::byte> back) {
 }
 
 void check_deadline(QueuePair& qp) {
+  qp.is_looked_at = false;
   if (qp.answer_by == 0 || qp.acked == qp.sent || qp.at.load(std::memory_order_relaxed) != IBV_QPS_RTS)
     return;
-  if (now() < qp.answer_by) return hub().look_later(qp.qp_base.qp_num, qp.answer_by);
+  if (now() < qp.answer_by) {
+    qp.is_looked_at = true;
+    return hub().look_later(qp.qp_base.qp_num, qp.answer_by);
+  }
   try_again(qp);
 }
 
