@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/prctl.h>
@@ -11,7 +12,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <cstdlib>
+#include <limits>
 #include <optional>
 
 #include "common/base/check.h"
@@ -114,11 +118,31 @@ void take_short_turns() {
   (void)syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
 
+// Grows the heap of this thread once, instead of by a page at a time during the run: glibc grows it by
+// mprotect(2), which takes the lock of the process's memory map, and has been seen to wait there for seconds
+// while other threads of the process take page faults.
+void grow_heap() {
+  constexpr std::size_t piece = 64 << 10, pieces = 16;  // below the size from which malloc() calls mmap(2)
+  std::array<void*, pieces> held;
+  for (void*& each : held) {
+    each = std::malloc(piece);
+    asm volatile("" : : "r"(each) : "memory");  // or the compiler would leave the pair of calls out
+  }
+  for (void* each : held) std::free(each);
+}
+
+// Keeps the heaps of all threads from being cut again when much has been freed.
+void keep_heaps() {
+  constexpr int never = std::numeric_limits<int>::max();
+  static_cast<void>(mallopt(M_TRIM_THRESHOLD, never));
+}
+
 }  // namespace
 
 void WorkerPool::thread_body(Member& local) {
   const WorkerSpec& spec = local.worker->spec();
   pthread_setname_np(pthread_self(), fmt::format("{}:{}", spec.node, spec.name).substr(0, 15).c_str());
+  grow_heap();
   prctl(PR_SET_TIMERSLACK, 1);  // wakes sleeping threads without the default delay of 50 us
   if (shared_->is_crowded.load()) take_short_turns();
   if (pin_ && spec.core >= 0) {
@@ -179,6 +203,7 @@ RunEnd WorkerPool::run(bool shares_cores, const std::function<void()>& await_cli
   });
   clients_left_ = clients;
   pinned_ = 0;
+  keep_heaps();
   each([&](Member& member) {
     if (member.main == nullptr) return;
     member.has_ended = false;
