@@ -166,14 +166,18 @@ Result<Played> play_pings(const Pinger& pinger) {
 
 // ---- Reports of all processes --------------------------------------------------------------------
 
+// Begins each report, to tell it from messages of the fabric that arrive late.
+constexpr std::string_view report_mark = "report of pings ";
+
 // The reports that other processes have sent. Each process sends its report to every other process, so that
 // any process that is alive can print the result, and without a barrier, so that a hanging process delays
 // none.
 class Inbox {
  public:
   void put(std::uint32_t from, std::string_view text) {
+    if (!text.starts_with(report_mark)) return;
     const std::lock_guard lock(mutex_);
-    texts_.emplace(from, text);
+    texts_.emplace(from, text.substr(report_mark.size()));
     arrived_.notify_all();
   }
   // Waits, at most `within` ns, until all processes except those known to be lost have reported.
@@ -231,7 +235,7 @@ std::optional<Reports> collect(const Pinger& pinger, Played& played) {
   static_cast<void>(control.barrier("pings done", report_within));
   const std::string mine = to_text(played.seen.front());
   for (std::uint32_t rank = 0; rank < control.ranks(); ++rank) {
-    if (rank != control.rank()) control.send(rank, mine);
+    if (rank != control.rank()) control.send(rank, std::string(report_mark) + mine);
   }
   const auto texts = inbox.await(control, report_within);
   control.on_message([](std::uint32_t, std::string_view) {});
