@@ -1,7 +1,10 @@
-// A board is a place, in a shared folder or in PMIx's daemons, where the launcher processes of one launch
-// leave items for each other. Each item is named by sender, receiver, lane (an ordered stream of items from
-// one sender to one receiver) and its number in that lane. No process connects to another, so that no call
-// waits for a rank that is dead.
+// A board is a place, such as a shared folder, where the launcher processes of one launch leave items for
+// each other, or what passes for one (tcp_board.h). Each item is named by sender, receiver, lane (an ordered
+// stream of items from one sender to one receiver) and its number in that lane. No call waits for a rank,
+// which may be dead.
+//
+// The first item of lane k, the public key of a rank, is the same for all receivers, and known to be of its
+// sender: nobody else can have left it.
 #pragma once
 
 #include <compare>
@@ -33,12 +36,17 @@ class Board {
   // Asks for an item; take() returns it once it is there.
   virtual void expect(const Slot& slot) = 0;
   [[nodiscard]] virtual std::optional<std::pair<Slot, std::string>> take() = 0;
-  // Whether the receiver can fetch every item that was posted to it in the lane (stream of items) that `slot`
-  // names, even if this process ends.
+  // Whether every item that was posted in the lane (stream of items) that `slot` names is on its way to the
+  // receiver, which can fetch it even if this process ends.
   [[nodiscard]] virtual bool is_settled(const Slot& slot) = 0;
   // The reason why this board (place where launchers leave items for each other) can no longer be used; empty
   // while it is usable.
   [[nodiscard]] virtual std::string failure() = 0;
+  // Why some ranks cannot be reached at present, for messages; empty if nothing is known to hinder.
+  [[nodiscard]] virtual std::string trouble() { return ""; }
+  // A descriptor that poll(2) finds readable when take() has something to do; -1 if there is none, and take()
+  // is to be called from time to time.
+  [[nodiscard]] virtual int descriptor() const { return -1; }
   // Discards the items that were left for a lost rank.
   virtual void forget(std::uint32_t rank) = 0;
   // Ends this rank's use of the board (the place where launchers leave items for each other). `is_whole`: no

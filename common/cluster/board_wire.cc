@@ -43,27 +43,39 @@ Result<std::vector<std::string>> BoardWire::collect_keys(Nanos within) {
       for (std::uint32_t from = 1; from < ranks_; ++from) {
         if (keys[from].empty()) missing.push_back(from);
       }
-      return fail(ErrorCode::timed_out, fmt::format("no word within {} from rank {}", format_duration(within),
-                                                    fmt::join(missing, ", ")));
+      return fail(ErrorCode::timed_out,
+                  with_trouble(fmt::format("no word within {} from rank {}", format_duration(within),
+                                           fmt::join(missing, ", "))));
     }
     std::this_thread::sleep_for(look_again);
   }
   return keys;
 }
 
-Result<std::string> BoardWire::await_key(Nanos within) {
+// Returns rank 0's public key, and the secret that it has encrypted for this rank.
+Result<std::pair<std::string, std::string>> BoardWire::await_secret(Nanos within) {
   const auto deadline = Clock::now() + std::chrono::nanoseconds(within);
-  board_->expect({'k', 0, rank_, 0});
+  std::optional<std::string> key, sealed;
+  for (const std::uint64_t number : {0, 1}) board_->expect({'k', 0, rank_, number});
   for (;;) {
-    if (auto item = board_->take(); item && item->first.lane == 'k') return std::move(item->second);
+    if (auto item = board_->take(); item && item->first.lane == 'k') {
+      (item->first.number == 0 ? key : sealed) = std::move(item->second);
+      if (key && sealed) return std::pair(std::move(*key), std::move(*sealed));
+      continue;
+    }
     if (std::string reason = board_->failure(); !reason.empty())
       return fail(ErrorCode::unavailable, std::move(reason));
     if (Clock::now() > deadline) {
       return fail(ErrorCode::timed_out,
-                  fmt::format("no word from rank 0 within {}", format_duration(within)));
+                  with_trouble(fmt::format("no word from rank 0 within {}", format_duration(within))));
     }
     std::this_thread::sleep_for(look_again);
   }
+}
+
+std::string BoardWire::with_trouble(std::string text) {
+  const std::string trouble = board_->trouble();
+  return trouble.empty() ? text : fmt::format("{} ({})", text, trouble);
 }
 
 // Rank 0 answers when it has the keys of all ranks, so that all ranks begin to expect heartbeats at about the
@@ -73,18 +85,17 @@ Result<Secret> BoardWire::share_secret(Nanos within) {
   Secret secret{};
   if (rank_ == 0) {
     LOCH_ASSIGN(secret, draw_secret());
+    for (std::uint32_t to = 1; to < ranks_; ++to) board_->post({'k', 0, to, 0}, own.public_key());
     LOCH_ASSIGN(const std::vector<std::string> keys, collect_keys(within));
     const std::string_view plain(reinterpret_cast<const char*>(secret.data()), secret.size());
     for (std::uint32_t to = 1; to < ranks_; ++to) {
       LOCH_ASSIGN(const std::string sealed, own.seal(keys[to], plain));
-      board_->post({'k', 0, to, 0}, own.public_key() + sealed);
+      board_->post({'k', 0, to, 1}, sealed);
     }
   } else {
     board_->post({'k', rank_, 0, 0}, own.public_key());
-    LOCH_ASSIGN(const std::string answer, await_key(within));
-    const std::size_t public_bytes = std::min(answer.size(), KeyAgreement::public_bytes);
-    LOCH_ASSIGN(const std::string plain,
-                own.open(answer.substr(0, public_bytes), answer.substr(public_bytes)));
+    LOCH_ASSIGN(const auto from_zero, await_secret(within));
+    LOCH_ASSIGN(const std::string plain, own.open(from_zero.first, from_zero.second));
     if (plain.size() != secret.size()) return fail(ErrorCode::corrupt, "rank 0 sent no secret");
     std::ranges::copy(plain, secret.begin());
   }
@@ -176,11 +187,6 @@ void BoardWire::give_up(std::uint32_t rank) {
   peer.messages = peer.urgent = {};
   std::erase_if(arrived_, [&](const auto& message) { return message.first == rank; });
   board_->forget(rank);
-}
-
-bool BoardWire::is_stuck(std::uint32_t rank) {
-  const Peer& peer = peers_[rank];
-  return !peer.is_given_up && !board_->is_settled({'u', rank_, rank, peer.urgent.posted});
 }
 
 void BoardWire::flush(Nanos within) {

@@ -34,7 +34,6 @@ class BoardWire final : public Wire {
   void send(std::uint32_t to, std::string bytes, bool is_urgent) override;
   std::optional<std::pair<std::uint32_t, std::string>> receive() override;
   void give_up(std::uint32_t rank) override;
-  [[nodiscard]] bool is_stuck(std::uint32_t rank) override;
 
   // Posts the sent messages of each lane (stream to one rank) whose former items are settled
   // (Board::is_settled); to be called repeatedly. Returns whether all messages are posted and settled.
@@ -42,6 +41,9 @@ class BoardWire final : public Wire {
   // Waits, at most for `within`, until other ranks can fetch all sent messages even if this process ends.
   void flush(Nanos within);
   [[nodiscard]] std::string failure() { return board_->failure(); }
+  // `text`, followed by why ranks cannot be reached if that is known.
+  [[nodiscard]] std::string with_trouble(std::string text);
+  [[nodiscard]] int descriptor() const { return board_->descriptor(); }
   void close(bool is_whole) { board_->close(is_whole); }
 
  private:
@@ -59,7 +61,7 @@ class BoardWire final : public Wire {
   bool push_lane(std::uint32_t to, char name, Lane& lane);
   void unpack(std::uint32_t from, Lane& lane, const std::string& item);
   Result<std::vector<std::string>> collect_keys(Nanos within);
-  Result<std::string> await_key(Nanos within);
+  Result<std::pair<std::string, std::string>> await_secret(Nanos within);
   void begin();
   [[nodiscard]] Lane& lane_of(Peer& peer, char lane) { return lane == 'u' ? peer.urgent : peer.messages; }
 

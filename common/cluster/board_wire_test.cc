@@ -161,10 +161,14 @@ TEST_F(BoardWireTest, TheSecretIsNotInTheClear) {
   (*board)->post({'k', 1, 0, 0}, std::string(32, '\x09'));
   thread.join();
   ASSERT_TRUE(secret) << secret.error().message;
-  std::ifstream file(folder() + "/1/k-0-0", std::ios::binary);
-  const std::string answer{std::istreambuf_iterator<char>(file), {}};
-  EXPECT_EQ(answer.size(), 32U + 32U + 16U);
-  EXPECT_EQ(answer.find(std::string(secret->begin(), secret->end())), std::string::npos);
+  const auto content_of = [&](const char* name) {
+    std::ifstream file(folder() + "/1/" + name, std::ios::binary);
+    return std::string{std::istreambuf_iterator<char>(file), {}};
+  };
+  EXPECT_EQ(content_of("k-0-0").size(), 32U);        // the public key
+  EXPECT_EQ(content_of("k-0-1").size(), 32U + 16U);  // the secret, encrypted
+  for (const char* name : {"k-0-0", "k-0-1"})
+    EXPECT_EQ(content_of(name).find(std::string(secret->begin(), secret->end())), std::string::npos);
 }
 
 TEST_F(BoardWireTest, RanksThatDoNotComeAreNamed) {

@@ -69,8 +69,7 @@ class Control {
   // delivered after this call.
   virtual void on_back(std::function<void(std::uint32_t rank)> handler) = 0;
 
-  // For how long in ns nothing may be heard of a rank that is not lost, because what carries the messages
-  // stands still.
+  // For how long in ns nothing may be heard of a rank that is not lost.
   [[nodiscard]] virtual Nanos longest_silence() const = 0;
 
   // Host name of a rank, for error messages.

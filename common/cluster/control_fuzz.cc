@@ -10,6 +10,7 @@
 #include "common/base/check.h"
 #include "common/cluster/frame.h"
 #include "common/cluster/message.h"
+#include "common/cluster/tcp_frames.h"
 
 namespace {
 
@@ -81,6 +82,34 @@ void read_frames(std::string_view bytes) {
   LOCH_CHECK(outcomes[0] == outcomes[1]);
 }
 
+// As with frames, how the bytes are cut must not matter.
+void read_items(std::string_view bytes) {
+  std::vector<std::string> outcomes;
+  for (const std::size_t piece : {std::size_t{1}, bytes.size() + 1}) {
+    ItemReader reader;
+    std::string& out = outcomes.emplace_back();
+    bool is_broken = false;
+    for (std::size_t at = 0; at < bytes.size() && !is_broken; at += piece) {
+      reader.feed(bytes.substr(at, piece));
+      for (;;) {
+        const auto item = reader.next();
+        is_broken = !item.has_value();
+        if (is_broken || !*item) break;
+        out += item_header((*item)->first, (*item)->second.size()) + (*item)->second;
+      }
+    }
+    LOCH_CHECK(bytes.starts_with(out));
+    out += is_broken ? "broken" : "whole";
+  }
+  LOCH_CHECK(outcomes[0] == outcomes[1]);
+}
+
+void read_card(std::string_view bytes) {
+  const auto card = parse_card(bytes);
+  if (!card) return;
+  LOCH_CHECK(parse_card(to_text(*card)) == *card);
+}
+
 void read_hosts(std::string_view bytes) {
   const auto hosts = parse_hosts(bytes);
   if (!hosts) return;
@@ -92,7 +121,7 @@ void read_hosts(std::string_view bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const std::string_view rest(reinterpret_cast<const char*>(data) + 1, size - 1);
-  switch (data[0] % 5) {
+  switch (data[0] % 7) {
     case 0:
       read_message(rest);
       break;
@@ -107,6 +136,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       break;
     case 4:
       read_hosts(rest);
+      break;
+    case 5:
+      read_items(rest);
+      break;
+    case 6:
+      read_card(rest);
       break;
   }
   return 0;

@@ -1,5 +1,5 @@
-// Runs one rank: forks its working process, forwards that process's messages to other ranks over a shared
-// folder or PMIx, and restarts the process if configured.
+// Runs one rank: forks its working process, forwards that process's messages to other ranks over TCP or a
+// shared folder, and restarts the process if configured.
 #include "common/cluster/rank.h"
 
 #include <fmt/format.h>
@@ -27,16 +27,17 @@
 #include "common/cluster/board_wire.h"
 #include "common/cluster/channel_control.h"
 #include "common/cluster/folder_board.h"
-#include "common/cluster/pmix_board.h"
+#include "common/cluster/pmix_bulletin.h"
 #include "common/cluster/socket_channel.h"
 #include "common/cluster/supervise.h"
 #include "common/cluster/switchboard.h"
+#include "common/cluster/tcp_board.h"
 
 namespace loch::cluster {
 namespace {
 
 // Polling intervals of a launcher process in ns, during and without traffic. The launcher has to poll,
-// because neither the shared folder nor PMIx offers a descriptor to sleep on.
+// because a shared folder offers no descriptor to sleep on, and for the end of its child.
 constexpr Nanos look_often = 1'000'000, look_seldom = 10'000'000;
 constexpr Nanos often_after_traffic = 1'000'000'000;
 constexpr Nanos flush_within = 500'000'000;
@@ -78,11 +79,16 @@ class Alarm {
   struct sigaction before_{};
 };
 
-// mpirun's processes exchange messages by PMIx, all others through files in a folder that their hosts share:
-// Slurm's PMIx does not implement publishing.
+// mpirun's processes exchange messages over TCP, and find each other by PMIx. All others use files in a
+// folder that their hosts share.
 Result<std::unique_ptr<Board>> open_board(const LaunchEnv& env) {
   const char* folder = std::getenv(rendezvous_variable);
-  if (folder == nullptr && env.launcher == "mpirun") return open_pmix_board(env);
+  if (folder == nullptr && env.launcher == "mpirun") {
+    const char* only = std::getenv("OMPI_MCA_oob_tcp_if_include");
+    LOCH_ASSIGN(std::unique_ptr<Bulletin> bulletin, open_pmix_bulletin(env));
+    const TcpBoardConfig config = {.rank = env.rank, .ranks = env.ranks, .only = only != nullptr ? only : ""};
+    return open_tcp_board(config, std::move(bulletin));
+  }
   return open_folder_board(fmt::format("{}/.loch-{}", folder != nullptr ? folder : ".", env.job), env.rank);
 }
 
@@ -117,8 +123,7 @@ int run_work(const LaunchEnv& env, const RankConfig& config, int socket, std::ui
     fmt::print(stderr, "{}: {}\n", config.label, hosts.error().message);
     return 1;
   }
-  ChannelControl control(channel, env.rank, std::move(*hosts), incarnation,
-                         Switchboard::longest_silence(config.lost_after));
+  ChannelControl control(channel, env.rank, std::move(*hosts), incarnation, config.lost_after);
   return work(control);
 }
 
@@ -271,14 +276,13 @@ class Launcher {
 
   Result<> meet_the_others() {
     const Nanos deadline = now_ns() + config_.setup_within;
-    {
-      const auto seconds = static_cast<unsigned>((config_.setup_within + 999'999'999) / 1'000'000'000);
-      const Alarm alarm(seconds, 1,
-                        fmt::format("{}: the launcher was not reached within {}\n", config_.label,
-                                    format_duration(config_.setup_within)));
-      LOCH_ASSIGN(std::unique_ptr<Board> board, open_board(env_));
-      wire_ = std::make_unique<BoardWire>(std::move(board), env_.rank, env_.ranks);
-    }
+    // share_secret() has the same deadline, and names the ranks that are missing.
+    const auto seconds = static_cast<unsigned>((config_.setup_within + 999'999'999) / 1'000'000'000) + 2;
+    std::optional<Alarm> alarm(std::in_place, seconds, 1,
+                               fmt::format("{}: the launcher was not reached within {}\n", config_.label,
+                                           format_duration(config_.setup_within)));
+    LOCH_ASSIGN(std::unique_ptr<Board> board, open_board(env_));
+    wire_ = std::make_unique<BoardWire>(std::move(board), env_.rank, env_.ranks);
     SwitchboardConfig config = {.rank = env_.rank,
                                 .ranks = env_.ranks,
                                 .host = host_name(),
@@ -289,12 +293,14 @@ class Launcher {
                                   std::fflush(stderr);
                                 }};
     LOCH_ASSIGN(config.secret, wire_->share_secret(deadline - now_ns()));
+    alarm.reset();
     board_.emplace(config, *wire_, child_, now_ns());
     while (!board_->is_complete()) {
       if (now_ns() > deadline) {
         return fail(ErrorCode::timed_out,
-                    fmt::format("no word within {} from rank {}", format_duration(config_.setup_within),
-                                fmt::join(board_->unheard_of(), ", ")));
+                    wire_->with_trouble(fmt::format("no word within {} from rank {}",
+                                                    format_duration(config_.setup_within),
+                                                    fmt::join(board_->unheard_of(), ", "))));
       }
       turn();
     }
@@ -310,7 +316,7 @@ class Launcher {
     }
     if (board_->step(now)) last_traffic_ = now;
     wire_->push();
-    child_.wait(now - last_traffic_ < often_after_traffic ? look_often : look_seldom);
+    child_.wait(now - last_traffic_ < often_after_traffic ? look_often : look_seldom, wire_->descriptor());
   }
 
   const LaunchEnv env_;

@@ -32,8 +32,8 @@ struct RankConfig {
 
 // Forks. The child process runs `work` with a Control (collectives and messages between the ranks) and exits
 // with the status that `work` returns; it never calls PMIx. This process becomes the rank's launcher process:
-// it uses PMIx or a shared folder, forwards messages between its child and the other launchers, and stays
-// until the work of every rank has ended or is lost.
+// it uses TCP (and PMIx to find the others) or a shared folder, forwards messages between its child and the
+// other launchers, and stays until the work of every rank has ended or is lost.
 //
 // Returns the child's exit status; 0 if the child was killed (its death is a result, reported to the other
 // ranks); 1, with a line on standard error, if the ranks do not find each other. If the launcher process of

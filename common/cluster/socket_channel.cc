@@ -151,10 +151,12 @@ void SocketChild::kill() {
   if (pid_ > 0) ::kill(pid_, SIGKILL);
 }
 
-void SocketChild::wait(Nanos span) {
-  pollfd waited = {.fd = is_open_ ? socket_ : -1, .events = POLLIN, .revents = 0};
-  if (!unsent_.empty()) waited.events |= POLLOUT;
-  poll(&waited, 1, to_milliseconds(std::chrono::nanoseconds(span)));
+void SocketChild::wait(Nanos span, int other) {
+  std::array<pollfd, 2> waited{};
+  waited[0] = {.fd = is_open_ ? socket_ : -1, .events = POLLIN, .revents = 0};
+  if (!unsent_.empty()) waited[0].events |= POLLOUT;
+  waited[1] = {.fd = other, .events = POLLIN, .revents = 0};
+  poll(waited.data(), waited.size(), to_milliseconds(std::chrono::nanoseconds(span)));
 }
 
 void SocketChild::write_some() {

@@ -62,8 +62,8 @@ class SocketChild final : public ChildLink {
   // Replaces the socket by that of a restarted child; queued frames are dropped.
   void renew(int socket);
   // Waits, for at most `span`, until the child has written something or, if frames are queued, until its
-  // socket has room.
-  void wait(Nanos span);
+  // socket has room, or until `other`, unless it is -1, is readable.
+  void wait(Nanos span, int other = -1);
 
  private:
   void read_some();

@@ -231,24 +231,12 @@ void Switchboard::send(Kind kind, std::uint32_t to, std::string payload) {
 
 // ---- Ranks that have been silent for too long ------------------------------------------------
 
-// Keeps time from counting as the other ranks' silence in which this process could not have heard them:
-// because it was stopped itself, or because the wire took none of its messages. mpirun's daemon does not
-// answer for seconds when its poll() of a rank's terminal waits for a kernel thread that gets no core.
+// Keeps time from counting as the other ranks' silence in which this process could not have heard them,
+// because it was stopped itself.
 void Switchboard::excuse_others(Nanos now) {
   const Nanos span = now - std::exchange(last_step_, now);
-  if (span > config_.lost_after / 2) {
-    for (Peer& peer : peers_) peer.heard = now;
-  }
-  bool is_stuck = false;
-  for (std::uint32_t rank = 0; rank < config_.ranks; ++rank)
-    is_stuck |= rank != config_.rank && !peers_[rank].is_silent && wire_.is_stuck(rank);
-  if (!is_stuck) {
-    stuck_since_.reset();
-    return;
-  }
-  if (!stuck_since_) stuck_since_ = now;
-  if (now - *stuck_since_ > stuck_most * config_.lost_after) return;
-  for (Peer& peer : peers_) peer.heard = std::min(now, peer.heard + span);
+  if (span <= config_.lost_after / 2) return;
+  for (Peer& peer : peers_) peer.heard = now;
 }
 
 void Switchboard::listen_for_silence(Nanos now) {

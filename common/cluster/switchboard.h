@@ -3,8 +3,7 @@
 // the others. rank.cc runs it with a board (board.h) as the wire, the tests with a wire in memory.
 //
 // If a child is killed, its launcher announces it at once. A launcher that is silent for `lost_after` is
-// declared lost by the first rank that notices, and all ranks accept that. While the wire itself stands
-// still, for at most `stuck_most` times `lost_after`, no rank counts as silent. If the silent launcher is
+// declared lost by the first rank that notices, and all ranks accept that. If the silent launcher is
 // still alive and learns of it, it kills its child. A rank other than 0 that receives nothing from any
 // other rank considers itself cut off and kills its child as well.
 #pragma once
@@ -32,8 +31,6 @@ class Wire {
   virtual std::optional<std::pair<std::uint32_t, std::string>> receive() = 0;
   // Stops sending to `rank` and receiving from it.
   virtual void give_up(std::uint32_t rank) = 0;
-  // Whether what carries the messages (mpirun's daemon) has not yet taken one that was sent to `rank`.
-  [[nodiscard]] virtual bool is_stuck(std::uint32_t rank) = 0;
 };
 
 // The launcher's connection to its child process. No call blocks.
@@ -58,10 +55,6 @@ struct SwitchboardConfig {
 
 class Switchboard {
  public:
-  static constexpr Nanos stuck_most = 3;
-  // For how long in ns a rank may be silent before another one declares it lost, standstill of the wire
-  // included.
-  static constexpr Nanos longest_silence(Nanos lost_after) { return (stuck_most + 1) * lost_after; }
   Switchboard(const SwitchboardConfig& config, Wire& wire, ChildLink& child, Nanos now);
 
   // Forwards pending messages, up to a bound so that heartbeats are not delayed, and checks for silent
@@ -125,7 +118,6 @@ class Switchboard {
   std::vector<Frame> early_;
   Nanos next_beat_;
   Nanos last_step_;
-  std::optional<Nanos> stuck_since_;
   std::uint64_t malformed_ = 0;
   std::uint32_t incarnation_ = 0;
   bool has_child_ended_ = false;
