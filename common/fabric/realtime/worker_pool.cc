@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/prctl.h>
@@ -15,7 +14,6 @@
 #include <array>
 #include <chrono>
 #include <cstdlib>
-#include <limits>
 #include <optional>
 
 #include "common/base/check.h"
@@ -120,7 +118,7 @@ void take_short_turns() {
 
 // Grows the heap of this thread once, instead of by a page at a time during the run: glibc grows it by
 // mprotect(2), which takes the lock of the process's memory map, and has been seen to wait there for seconds
-// while other threads of the process take page faults.
+// while other threads of the process take page faults. What is freed here stays writable.
 void grow_heap() {
   constexpr std::size_t piece = 64 << 10, pieces = 16;  // below the size from which malloc() calls mmap(2)
   std::array<void*, pieces> held;
@@ -129,12 +127,6 @@ void grow_heap() {
     asm volatile("" : : "r"(each) : "memory");  // or the compiler would leave the pair of calls out
   }
   for (void* each : held) std::free(each);
-}
-
-// Keeps the heaps of all threads from being cut again when much has been freed.
-void keep_heaps() {
-  constexpr int never = std::numeric_limits<int>::max();
-  static_cast<void>(mallopt(M_TRIM_THRESHOLD, never));
 }
 
 }  // namespace
@@ -203,7 +195,6 @@ RunEnd WorkerPool::run(bool shares_cores, const std::function<void()>& await_cli
   });
   clients_left_ = clients;
   pinned_ = 0;
-  keep_heaps();
   each([&](Member& member) {
     if (member.main == nullptr) return;
     member.has_ended = false;
