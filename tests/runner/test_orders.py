@@ -23,11 +23,27 @@ class Verdicts(unittest.TestCase):
             (-0.10, 0.01, 0.03, orders.NOT_HELD),
             (0.10, -0.01, 0.03, orders.UNDECIDED),
             (0.10, 0.0, 0.03, orders.UNDECIDED),
-            (0.04, 0.01, 0.03, orders.UNDECIDED),
-            (-0.045, 0.01, 0.03, orders.UNDECIDED),
             (-0.048, 0.01, 0.03, orders.NOT_HELD),  # the other one is 5.04 % ahead
         ):
             self.assertEqual(pair(lead, low, high).verdict, expected, (lead, low, high))
+
+    def test_a_pair_that_is_published_as_level_has_to_be_level(self):
+        for lead, low, high, expected in (
+            (0.04, 0.01, 0.03, orders.HELD),
+            (0.04, -0.04, 0.049, orders.HELD),
+            (-0.045, 0.01, 0.03, orders.HELD),
+            (0.0, 0.0, 0.0, orders.HELD),
+            (0.04, 0.01, 0.06, orders.UNDECIDED),
+            (0.04, -0.06, 0.01, orders.UNDECIDED),
+            (0.04, -0.2, 0.2, orders.UNDECIDED),
+            (0.04, 0.06, 0.08, orders.NOT_HELD),  # the order as published, but a lead that was not
+            (0.04, -0.08, -0.06, orders.NOT_HELD),
+            (0.04, -0.0477, 0.01, orders.UNDECIDED),  # the other one is 5.01 % ahead
+            (0.04, -0.0476, 0.01, orders.HELD),
+        ):
+            self.assertEqual(pair(lead, low, high).verdict, expected, (lead, low, high))
+            self.assertTrue(pair(lead, low, high).is_level)
+        self.assertFalse(pair(0.06, 0.01, 0.03).is_level)
 
     def test_four_repeats_decide_nothing(self):
         self.assertEqual(pair(0.5, 0.4, 0.6, 4, 4).verdict, orders.UNKNOWN)
@@ -39,14 +55,17 @@ class Verdicts(unittest.TestCase):
         self.assertFalse(pair(-0.02, -0.01, 0.03, 2, 4).is_in_order)
 
     def test_the_score_lists_what_is_not_held_with_the_published_lead(self):
-        part = second_score.Part(pairs=[pair(0.5, 0.4, 0.6), pair(0.021, -0.031, -0.012, 0), pair(0.1, -0.2, -0.1, 0)])
+        part = second_score.Part(pairs=[pair(0.5, 0.4, 0.6), pair(0.021, -0.071, -0.012, 0), pair(0.1, -0.2, -0.1, 0)])
         text = "\n".join(second_score.markdown(second_score.merged([part])))
         self.assertIn("p: 3 pairs: 1 held, 1 not held, 1 undecided. Most repeats have the published order in 1.", text)
         self.assertIn(
-            "* undecided: A over B, clients 8: published +2.1 %, obtained −3.1 % to −1.2 %, ahead in 0 of 5 repeats",
+            "* undecided: A over B, clients 8: published +2.1 %, obtained −7.1 % to −1.2 %, ahead in 0 of 5 repeats",
             text,
         )
         self.assertIn("* **not held**: A over B", text)
+        level = second_score.Part(pairs=[pair(0.5, 0.4, 0.6), pair(0.02, 0.0, 0.01)])
+        text = "\n".join(second_score.markdown(second_score.merged([level])))
+        self.assertIn("p: 2 pairs: 2 held (1 of them level, as published).", text)
         listed = second_score.as_json(part)["orders"]
         self.assertEqual([each["verdict"] for each in listed], ["held", "undecided", "not held"])
 

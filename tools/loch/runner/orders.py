@@ -1,5 +1,6 @@
 """Which of two systems is ahead, published and obtained: the pairs of systems that an item of plots/published asks for
-(`orders:`), at each place where both have a published number, with a verdict over repeats."""
+(`orders:`), at each place where both have a published number, with a verdict over repeats. Systems that are published
+as level have to be level."""
 
 from __future__ import annotations
 
@@ -32,17 +33,28 @@ class Pair:
     high: float
     ahead: int  # repeats in which `first` is ahead
     repeats: int
-    alike: float  # published leads below it decide no order
+    alike: float  # two systems whose rates are less apart than this share are level
+
+    @property
+    def is_level(self) -> bool:
+        """Whether the published lead is less than what repeats of a measurement differ by, so that it is no order."""
+        return abs(_apart(self.published)) < self.alike
 
     @property
     def verdict(self) -> str:
-        """Undecided if the published lead is less than what repeats of a measurement differ by, or if the interval of
-        the obtained lead includes both orders."""
+        """Of a pair with a published order: held or not if all of the interval of the obtained lead is on one side.
+        Of a pair that is published as level: held if all of the interval is level, not held if none of it is. Else
+        undecided."""
         if self.repeats < LEAST_REPEATS:
             return UNKNOWN
-        if max(1 + self.published, 1 / (1 + self.published)) - 1 < self.alike or self.low <= 0 <= self.high:
+        low, high = _apart(self.low), _apart(self.high)
+        if self.is_level:
+            if -self.alike < low and high < self.alike:
+                return HELD
+            return NOT_HELD if low >= self.alike or high <= -self.alike else UNDECIDED
+        if low <= 0 <= high:
             return UNDECIDED
-        return HELD if (self.published > 0) == (self.low > 0) else NOT_HELD
+        return HELD if (self.published > 0) == (low > 0) else NOT_HELD
 
     @property
     def is_in_order(self) -> bool:
@@ -55,6 +67,11 @@ class Pair:
         said = f"{self.first} over {self.second}, {self.place}: published {_percent(self.published)}, obtained "
         said += f"{_percent(self.low)} to {_percent(self.high)}, ahead in {self.ahead} of {self.repeats} repeats"
         return said
+
+
+def _apart(lead: float) -> float:
+    """The lead of whichever is ahead, negative if that is the second: 5 % ahead and 5 % behind are as far apart."""
+    return lead if lead >= 0 else 1 - 1 / (1 + lead)
 
 
 def _percent(share: float) -> str:
@@ -112,8 +129,12 @@ def markdown(pairs: list[Pair]) -> list[str]:
     out = []
     for paper in dict.fromkeys(pair.paper for pair in pairs):
         mine = [pair for pair in pairs if pair.paper == paper]
+        named = {verdict: verdict for verdict in VERDICTS}
         count = {verdict: sum(pair.verdict == verdict for pair in mine) for verdict in VERDICTS}
-        said = f"{paper}: {len(mine)} pairs: " + ", ".join(f"{n} {verdict}" for verdict, n in count.items() if n)
+        level = sum(pair.is_level and pair.verdict == HELD for pair in mine)
+        if level:
+            named[HELD] = f"{HELD} ({level} of them level, as published)"
+        said = f"{paper}: {len(mine)} pairs: " + ", ".join(f"{n} {named[verdict]}" for verdict, n in count.items() if n)
         said += f". Most repeats have the published order in {sum(pair.is_in_order for pair in mine)}."
         wrong = [f"* {_bold(pair.verdict)}: {pair.text()}" for pair in mine if pair.verdict != HELD]
         out += [said + "\n", *wrong, ""]
@@ -126,4 +147,7 @@ def _bold(verdict: str) -> str:
 
 def as_json(pairs: list[Pair]) -> list[dict]:
     """The pairs for `loch score --json`."""
-    return [{**vars(pair), "verdict": pair.verdict, "in_order": pair.is_in_order} for pair in pairs]
+    return [
+        {**vars(pair), "verdict": pair.verdict, "is_level": pair.is_level, "in_order": pair.is_in_order}
+        for pair in pairs
+    ]
