@@ -139,7 +139,11 @@ class Worker::WatchMany {
     wait_.waiter = waiter;
     worker_.begin_watch(&wait_);
   }
-  [[nodiscard]] WatchAny await_resume() const noexcept { return wait_.result; }
+  // By its parts, as they were stored: a load of both at once would wait until the store buffer is empty, and
+  // thus for cache lines of other cores that are to be written.
+  [[nodiscard]] WatchAny await_resume() const noexcept {
+    return {.outcome = wait_.result.outcome, .index = wait_.result.index};
+  }
 
  private:
   Worker& worker_;

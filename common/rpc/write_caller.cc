@@ -270,23 +270,6 @@ coro::Task<bool> WriteCaller::send(ServerId server, Row* row, fabric::OpStats* s
   co_return is_back && !is_orphaned(server, *row);
 }
 
-fabric::WatchWord WriteCaller::awaited(ServerId server, const Row& row) const {
-  Trailer awaited{.sequence = static_cast<std::uint16_t>(row.sequence), .attempt = 0, .code = 0, .check = 0};
-  Trailer told{.sequence = 0xFFFF, .attempt = 0, .code = 0, .check = 0};
-  if (arrival_from(server) == Arrival::by_trailer) {
-    awaited.check = turns(row);
-    told.check = Trailer::check_mask;
-  }
-  fabric::WatchWord arrival{.region = node_.replies,
-                            .offset = row.reply_end - trailer_bytes,
-                            .mask = told.pack(),
-                            .value = awaited.pack(),
-                            .until_equal = true,
-                            .peer = std::nullopt};
-  if (!is_local(server) && config_.transport == fabric::Transport::rc) arrival.peer = server.node;
-  return arrival;
-}
-
 bool WriteCaller::is_reply_whole(ServerId server, const Row& row, std::uint64_t word) {
   is_kept_ = false;
   const Trailer trailer = Trailer::unpack(word);

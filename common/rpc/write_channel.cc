@@ -96,19 +96,4 @@ std::uint64_t WriteChannel::memory_bytes() const {
   return bytes;
 }
 
-fabric::WorkRequest write_request(const ChannelConfig& config, const fabric::Worker& worker,
-                                  const fabric::RemoteRegion& remote, std::uint64_t remote_offset,
-                                  fabric::LocalSlice local, std::uint32_t bytes) {
-  fabric::WorkRequest request;
-  request.verb = fabric::Verb::write;
-  request.transport = config.transport;
-  request.is_inline = bytes <= std::min(config.inline_up_to, worker.capabilities().max_inline_bytes);
-  request.peer = remote.node;
-  request.remote = remote;
-  request.remote_offset = remote_offset;
-  request.local = local;
-  request.length = bytes;
-  return request;
-}
-
 }  // namespace loch::rpc

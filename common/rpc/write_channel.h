@@ -23,6 +23,7 @@
 //   reply     | value   | trailer |                                    GET: V + 8, else 8
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
@@ -166,9 +167,21 @@ class WriteChannel {
 
 // Makes the WRITE of a frame. The caller posts it without awaiting its completion (detached), or awaits it if
 // the buffer may be changed before a reply says that it was read.
-[[nodiscard]] fabric::WorkRequest write_request(const ChannelConfig& config, const fabric::Worker& worker,
-                                                const fabric::RemoteRegion& remote,
-                                                std::uint64_t remote_offset, fabric::LocalSlice local,
-                                                std::uint32_t bytes);
+[[nodiscard]] inline fabric::WorkRequest write_request(const ChannelConfig& config,
+                                                       const fabric::Worker& worker,
+                                                       const fabric::RemoteRegion& remote,
+                                                       std::uint64_t remote_offset, fabric::LocalSlice local,
+                                                       std::uint32_t bytes) {
+  fabric::WorkRequest request;
+  request.verb = fabric::Verb::write;
+  request.transport = config.transport;
+  request.is_inline = bytes <= std::min(config.inline_up_to, worker.capabilities().max_inline_bytes);
+  request.peer = remote.node;
+  request.remote = remote;
+  request.remote_offset = remote_offset;
+  request.local = local;
+  request.length = bytes;
+  return request;
+}
 
 }  // namespace loch::rpc
