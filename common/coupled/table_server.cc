@@ -18,18 +18,51 @@ TableServer::TableServer(Tables& tables, fabric::Worker& worker, std::uint32_t i
       node_(tables.local(worker.node())),
       index_(index),
       first_row_(worker.node() * settings_.servers()),
-      row_(node_.rows[index].get()),
-      key_(settings_.config.key_size) {
+      row_(node_.rows[index].get()) {
+  for (Asked& each : asked_) each.key.resize(settings_.config.key_size);
   if (settings_.index_by != IndexBy::cpu) nic_.emplace(tables, worker, index);
 }
 
-coro::Task<std::uint8_t> TableServer::handle(rpc::Request request, ReplyPlace reply) {
+void TableServer::copy_key(const rpc::Request& request, std::vector<std::byte>& key) const {
   const fabric::LocalSlice frame = request.frame;
   const std::uint32_t key_at = settings_.frames.key_at(request.bytes);
-  fabric::copy_from_shared(key_.data(), frame.region->at(frame.offset + key_at), key_.size());
-  hash_ = settings_.family.hash(key_);
+  fabric::copy_out(key.data(), frame.region->at(frame.offset + key_at), key.size());
+}
+
+// Prefetches the entries that a look-up of the next request's key will compare, and the first lines of the
+// one that its filter bits promise to be the key's. These misses are a fifth of a server's time with 10,000
+// keys.
+void TableServer::expect(rpc::Request next) {
+  constexpr std::uint64_t line = 64, most = 4 * line;
+  is_expecting_ = false;
+  if (!row_->is_laid_out) return;
+  copy_key(next, next_->key);
+  next_->hash = settings_.family.hash(next_->key);
+  if (next_->hash.candidate(0).node != first_row_ + index_) return;
+  is_expecting_ = true;
+  for (std::uint32_t rank = 0; rank < settings_.functions(); ++rank) {
+    const std::uint64_t word = row_->memory.word(next_->hash.candidate(rank).slot);
+    if (cuckoo::IndexWord::is_empty(word)) continue;
+    const bool is_promised = cuckoo::IndexWord::filter(word) == next_->hash.filter(settings_.filter_bits);
+    const std::byte* const entry =
+        row_->memory.data().at(row_->memory.entry_at(cuckoo::IndexWord::entry(word)));
+    const std::uint64_t bytes =
+        is_promised ? std::min<std::uint64_t>(most, settings_.entry.full_bytes()) : now_->key.size();
+    for (std::uint64_t at = 0; at < bytes; at += line) __builtin_prefetch(entry + at);
+    if (is_promised) return;
+  }
+}
+
+coro::Task<std::uint8_t> TableServer::handle(rpc::Request request, ReplyPlace reply) {
+  copy_key(request, now_->key);
+  if (is_expecting_ && std::memcmp(next_->key.data(), now_->key.data(), now_->key.size()) == 0) {
+    std::swap(now_, next_);
+  } else {
+    now_->hash = settings_.family.hash(now_->key);
+  }
+  is_expecting_ = false;
   const std::uint32_t first = first_row_;
-  const std::uint32_t row = hash_.candidate(0).node;
+  const std::uint32_t row = now_->hash.candidate(0).node;
   const bool is_own = row == first + index_;
   const bool is_of_node = row >= first && row < first + settings_.servers();
   if (!is_own && !(rules_.serves_any_row && is_of_node)) {
@@ -74,14 +107,14 @@ coro::Task<std::uint8_t> TableServer::handle(rpc::Request request, ReplyPlace re
 // occupied, to read and compare its entry's key.
 Nanos TableServer::cost_of(const cuckoo::Table::Lookup& found) const {
   const fabric::CpuCosts& costs = worker_.costs();
-  const std::uint64_t size = key_.size();
-  return hash_.known() * (costs.hash(size) + costs.memory()) +
+  const std::uint64_t size = now_->key.size();
+  return now_->hash.known() * (costs.hash(size) + costs.memory()) +
          found.compared * (costs.memory() + costs.compare(size));
 }
 
 coro::Task<std::optional<cuckoo::Table::Lookup>> TableServer::look_up() {
   if (nic_) co_return co_await look_up_by_nic();
-  const cuckoo::Table::Lookup found = row_->table.look_up(hash_, key_);
+  const cuckoo::Table::Lookup found = row_->table.look_up(now_->hash, now_->key);
   co_await worker_.compute(cost_of(found));
   co_return found;
 }
@@ -90,12 +123,11 @@ coro::Task<std::optional<cuckoo::Table::Lookup>> TableServer::look_up() {
 // entries, so those of the worker's own node can be accessed directly (Nessie, 2017, section 5).
 coro::Task<std::optional<cuckoo::Table::Lookup>> TableServer::look_up_by_nic() {
   const fabric::CpuCosts& costs = worker_.costs();
-  std::vector<std::byte> other(key_.size());
   cuckoo::Table::Lookup found;
   seen_.clear();
   for (std::uint32_t rank = 0; rank < settings_.functions(); ++rank) {
-    co_await worker_.compute(costs.hash(key_.size()));
-    const std::uint64_t slot = hash_.candidate(rank).slot;
+    co_await worker_.compute(costs.hash(now_->key.size()));
+    const std::uint64_t slot = now_->hash.candidate(rank).slot;
     const std::optional<std::uint64_t> word = co_await word_by_nic(slot);
     if (!word) co_return std::nullopt;
     if (cuckoo::IndexWord::is_empty(*word)) {
@@ -103,9 +135,8 @@ coro::Task<std::optional<cuckoo::Table::Lookup>> TableServer::look_up_by_nic() {
       continue;
     }
     ++found.compared;
-    co_await worker_.compute(costs.memory() + costs.compare(key_.size()));
-    row_->memory.read_key(cuckoo::IndexWord::entry(*word), other.data());
-    if (std::memcmp(other.data(), key_.data(), key_.size()) != 0) continue;
+    co_await worker_.compute(costs.memory() + costs.compare(now_->key.size()));
+    if (!row_->memory.has_key(cuckoo::IndexWord::entry(*word), now_->key)) continue;
     found.slot = slot;
     found.word = *word;
     break;
@@ -130,7 +161,7 @@ coro::Task<Say> TableServer::get(ReplyPlace reply) {
     if (!read) co_return Say::busy;
     found = *read;
   } else {
-    found = row_->table.look_up(hash_, key_);
+    found = row_->table.look_up(now_->hash, now_->key);
     co_await worker_.compute(cost_of(found));
   }
   if (!found.slot) co_return Say::not_found;
@@ -186,11 +217,11 @@ coro::Task<Say> TableServer::insert(rpc::Request request, std::optional<std::uin
   const std::optional<std::uint32_t> fresh = row_->entries.allocate(worker_.now());
   if (!fresh) co_return Say::busy;
   if (!free) {
-    const cuckoo::Table::Moves moves = row_->table.make_room(hash_);
+    const cuckoo::Table::Moves moves = row_->table.make_room(now_->hash);
     const fabric::CpuCosts& costs = worker_.costs();
     row_->counts.examined += moves.examined;
     co_await worker_.compute(static_cast<Nanos>(moves.examined) * settings_.functions() *
-                             costs.hash(key_.size()));
+                             costs.hash(now_->key.size()));
     if (moves.slots.empty()) {
       row_->entries.release(*fresh);
       co_return Say::table_full;
@@ -199,7 +230,7 @@ coro::Task<Say> TableServer::insert(rpc::Request request, std::optional<std::uin
     if (!is_moved) co_return Say::unknown;
     free = moves.slots.front();
   }
-  const std::uint64_t word = occupied(*fresh, hash_.filter(settings_.filter_bits));
+  const std::uint64_t word = occupied(*fresh, now_->hash.filter(settings_.filter_bits));
   const bool is_known = co_await write_and_commit(*fresh, request, *free, word);
   co_return is_known ? Say::done : Say::unknown;
 }
@@ -256,7 +287,7 @@ coro::Task<void> TableServer::write_entry(std::uint32_t entry, rpc::Request requ
   fabric::Region& data = row_->memory.data();
   const std::uint64_t at = row_->memory.entry_at(entry);
   const std::uint64_t uses = fabric::load_word(data.at(at + layout.meta_at())) + 1;
-  fabric::copy_to_shared(data.at(at), key_.data(), key_.size());
+  fabric::copy_to_shared(data.at(at), now_->key.data(), now_->key.size());
   fabric::store_word_release(data.at(at + layout.meta_at()), uses | watermark);
   const fabric::LocalSlice to{&data, at + layout.value_at()};
   co_await copy_value(to, request.frame);

@@ -27,8 +27,12 @@ class TableServer final : public rpc::Handler {
   [[nodiscard]] coro::Task<std::uint8_t> handle(rpc::Request request, ReplyPlace reply) override;
   [[nodiscard]] bool has_more() const override { return deferred_.has_value(); }
   [[nodiscard]] coro::Task<void> finish() override;
+  [[nodiscard]] bool looks_ahead() const override { return !nic_ && !rules_.serves_any_row; }
+  void expect(rpc::Request next) override;
 
  private:
+  // Copies the key of a request, whose bytes may be changing, to `key`.
+  void copy_key(const rpc::Request& request, std::vector<std::byte>& key) const;
   [[nodiscard]] coro::Task<Say> get(ReplyPlace reply);
   [[nodiscard]] coro::Task<Say> put(rpc::Request request, bool only_if_absent);
   [[nodiscard]] coro::Task<Say> remove();
@@ -84,10 +88,17 @@ class TableServer final : public rpc::Handler {
   fabric::Worker& worker_;
   NodeTables& node_;
   std::uint32_t index_;
-  std::uint32_t first_row_;     // number of the first table (row) of the worker's node
-  Row* row_;                    // table (row) of the server worker that owns the current request's key
-  std::vector<std::byte> key_;  // key of the current request
-  cuckoo::KeyHash hash_;
+  std::uint32_t first_row_;  // number of the first table (row) of the worker's node
+  Row* row_;                 // table (row) of the server worker that owns the current request's key
+  // A request's key with its hashes, which refer to the key.
+  struct Asked {
+    std::vector<std::byte> key;
+    cuckoo::KeyHash hash;
+  };
+  Asked asked_[2];
+  Asked* now_ = &asked_[0];   // of the current request
+  Asked* next_ = &asked_[1];  // of the request that is expected next, if is_expecting_
+  bool is_expecting_ = false;
   // in the known-bad variant that replies before it stores the index word: the store still to be done
   std::optional<Store> deferred_;
   std::optional<NicIndex> nic_;  // set if index words are accessed through the NIC (IndexBy::nic)

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "common/fabric/memory.h"
+#include "common/fabric/same_bytes.h"
 #include "common/kv/preloading.h"
 
 namespace loch::coupled {
@@ -14,6 +15,10 @@ std::uint64_t RowMemory::word(std::uint64_t slot) const {
 
 void RowMemory::read_key(std::uint32_t entry, std::byte* out) const {
   fabric::copy_from_shared(out, data_.at(entry_at(entry)), settings_.entry.key_size());
+}
+
+bool RowMemory::has_key(std::uint32_t entry, std::span<const std::byte> key) const {
+  return fabric::same_bytes(data_.at(entry_at(entry)), key.data(), key.size());
 }
 
 Tables::Tables(Settings settings) : settings_(std::move(settings)), channel_(settings_.channel) {}

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,7 @@ class RowMemory final : public cuckoo::TableMemory {
 
   [[nodiscard]] std::uint64_t word(std::uint64_t slot) const override;
   void read_key(std::uint32_t entry, std::byte* out) const override;
+  [[nodiscard]] bool has_key(std::uint32_t entry, std::span<const std::byte> key) const override;
 
   [[nodiscard]] fabric::Region& index() const { return index_; }
   [[nodiscard]] fabric::Region& data() const { return data_; }

@@ -2,7 +2,6 @@
 #include "common/cuckoo/table.h"
 
 #include <array>
-#include <cstring>
 
 #include "common/base/check.h"
 #include "common/base/probe.h"
@@ -33,8 +32,7 @@ Table::Lookup Table::look_up(KeyHash& hash, std::span<const std::byte> key) {
       continue;
     }
     ++found.compared;
-    memory_.read_key(IndexWord::entry(word), key_.data());
-    if (std::memcmp(key_.data(), key.data(), key_.size()) != 0) continue;
+    if (!memory_.has_key(IndexWord::entry(word), key)) continue;
     found.slot = place.slot;
     found.word = word;
     break;

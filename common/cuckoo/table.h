@@ -21,6 +21,8 @@ class TableMemory {
   // Returns the index word (index_word.h) in a slot of the table.
   [[nodiscard]] virtual std::uint64_t word(std::uint64_t slot) const = 0;
   virtual void read_key(std::uint32_t entry, std::byte* out) const = 0;
+  // Whether the entry's key is `key`, which is as long.
+  [[nodiscard]] virtual bool has_key(std::uint32_t entry, std::span<const std::byte> key) const = 0;
 };
 
 class Table final : public Occupancy {

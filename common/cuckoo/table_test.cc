@@ -58,6 +58,9 @@ class Owner final : public TableMemory {
   void read_key(std::uint32_t entry, std::byte* out) const override {
     std::memcpy(out, &keys_[entry], sizeof(Key));
   }
+  [[nodiscard]] bool has_key(std::uint32_t entry, std::span<const std::byte> key) const override {
+    return std::memcmp(&keys_[entry], key.data(), sizeof(Key)) == 0;
+  }
 
   [[nodiscard]] bool is_mine(Key key) const { return hash(key).candidate(0).node == row_; }
   [[nodiscard]] Table::Lookup find(Key key) {

@@ -1,25 +1,14 @@
 // Compares keys with keys in registered memory, and fills a node's cache.
 #include "common/onesided/cached.h"
 
-#include <array>
 #include <cstring>
 
 #include "common/fabric/memory.h"
+#include "common/fabric/same_bytes.h"
 
 namespace loch::onesided {
 
-bool is_key(const std::byte* shared, kv::Key key) {
-  std::uint32_t at = 0;
-  for (; at + 8 <= key.size; at += 8) {
-    std::uint64_t wanted;
-    std::memcpy(&wanted, key.data + at, 8);
-    if (fabric::load_word(shared + at) != wanted) return false;
-  }
-  if (at == key.size) return true;
-  std::array<std::byte, 8> rest{};
-  fabric::copy_from_shared(rest.data(), shared + at, key.size - at);
-  return std::memcmp(rest.data(), key.data + at, key.size - at) == 0;
-}
+bool is_key(const std::byte* shared, kv::Key key) { return fabric::same_bytes(shared, key.data, key.size); }
 
 void fill_cache(const CachedEntry& entry, Nanos now, kv::Key key, const kv::ValueView& value) {
   if (entry.cache == nullptr) return;

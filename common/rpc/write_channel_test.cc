@@ -44,11 +44,19 @@ class Adder final : public Handler {
     fabric::store_word_release(reply.region->at(reply.start(reply_bytes)), sum);
     co_return add_code;
   }
+  [[nodiscard]] bool looks_ahead() const override { return true; }
+  void expect(Request next) override {
+    EXPECT_EQ(next.code, add_code);
+    EXPECT_EQ(next.bytes, request_bytes);
+    ++announced_;
+  }
+  [[nodiscard]] std::uint64_t announced() const { return announced_; }
 
  private:
   fabric::Worker& worker_;
   Nanos takes_;
   bool is_one_slow_;
+  std::uint64_t announced_ = 0;
   std::map<std::uint64_t, std::uint64_t> sums_;
 };
 
@@ -85,7 +93,8 @@ void leave_old_replies(const WriteChannel& channel, const fabric::Worker& worker
 }
 
 struct Seen {
-  std::uint64_t answered = 0, wrong = 0, timed_out = 0, unsent = 0, retries = 0, repeated = 0, executed = 0;
+  std::uint64_t answered = 0, wrong = 0, timed_out = 0, unsent = 0, retries = 0, repeated = 0, executed = 0,
+                announced = 0;
   std::vector<fabric::OpStats> stats;
 };
 
@@ -167,6 +176,7 @@ coro::Task<void> serve(const WriteChannel* channel, fabric::Worker* worker, std:
   co_await server.run(&adder);
   out->repeated += server.counts().repeated;
   out->executed += server.counts().executed;
+  out->announced += adder.announced();
 }
 
 Seen run(const Options& options) {
@@ -220,6 +230,7 @@ Seen run(const Options& options) {
     all.retries += one.retries;
     all.repeated += one.repeated;
     all.executed += one.executed;
+    all.announced += one.announced;
     all.stats.insert(all.stats.end(), one.stats.begin(), one.stats.end());
   }
   return all;
@@ -240,6 +251,16 @@ TEST_P(OnFabric, EveryCallIsAnsweredByTwoWrites) {
     EXPECT_EQ(stats.read + stats.cas + stats.send + stats.recv, 0u);
     EXPECT_EQ(stats.payload_bytes, request_bytes + reply_bytes);
   }
+}
+
+// In real time a server shows its handler the request behind the one that it handles; a simulation, whose
+// handlers charge what they do, does not.
+TEST_P(OnFabric, TheNextRequestIsAnnouncedInRealTimeAlone) {
+  const Seen all = run({.fabric = GetParam(), .retry_after = 10'000'000'000, .calls = 3'000});
+  EXPECT_EQ(all.answered, 10 * all_calls);
+  EXPECT_EQ(all.wrong, 0u);
+  EXPECT_LE(all.announced, 10 * all_calls);
+  EXPECT_EQ(all.announced > 0, std::string(GetParam()) != "sim");
 }
 
 // A restarted client takes its first request number from its clock. In one of 65,536 cases the number's low

@@ -39,6 +39,7 @@ coro::Task<void> WriteServer::run(Handler* handler) {
   repairs_ = &repairs;
   fabric::WatchSet slots = channel_.request_grid().watch(*node_.requests, index_, &has_request, this);
   slots.known = known_.seen();
+  const bool looks_ahead = handler->looks_ahead() && !worker_.capabilities().simulated;
   std::uint32_t start = 0;
   for (;;) {
     const fabric::WatchAny news = co_await worker_.watch_any(slots, start);
@@ -53,6 +54,7 @@ coro::Task<void> WriteServer::run(Handler* handler) {
       const std::uint8_t code = co_await handler->handle(request, place(column));
       known_.executed(column, sequence, config_.reply_bytes[code]);
       if (is_charged) co_await worker_.compute(worker_.costs().hash(config_.reply_bytes[code]));
+      if (looks_ahead) announce(*handler, start);
       answer(column, sequence, code);
     } else if (must_answer_again_) {
       co_await answer_again(column);
@@ -83,6 +85,16 @@ std::uint64_t WriteServer::sequence_of(std::uint32_t column, Trailer trailer) co
   const std::uint64_t in_full = fabric::load_word(node_.requests->at(at));
   if (static_cast<std::uint16_t>(in_full) == trailer.sequence || config_.flaws.rereads_slot) return in_full;
   return extend_sequence(known_.last(column), trailer.sequence);
+}
+
+void WriteServer::announce(Handler& handler, std::uint32_t column) const {
+  const std::uint64_t end = lanes_[column].request_end;
+  const std::uint64_t word = fabric::load_word(node_.requests->at(end - trailer_bytes));
+  if (!known_.is_news(column, word)) return;
+  const std::uint8_t code = Trailer::unpack(word).code;
+  const std::uint32_t bytes = config_.request_bytes[code];
+  if (bytes == 0 || code == take_over_code) return;
+  handler.expect({.code = code, .frame = {node_.requests, end - bytes}, .bytes = bytes});
 }
 
 std::uint64_t WriteServer::fetch(std::uint32_t column, Request& request) {

@@ -35,6 +35,12 @@ class Handler {
   // has_more().
   [[nodiscard]] virtual coro::Task<void> finish() { co_return; }
   [[nodiscard]] virtual bool has_more() const { return false; }
+  // Whether expect() is to be called in real time, where a handler can save cache misses by it.
+  [[nodiscard]] virtual bool looks_ahead() const { return false; }
+  // Called before a reply is posted, with the request that is probably handled next, so that what it needs
+  // can be prefetched. Its bytes may still be changing: nothing that they say may be relied upon, and
+  // handle() gets the request anew.
+  virtual void expect(Request /*next*/) {}
 };
 
 class WriteServer {
@@ -58,6 +64,8 @@ class WriteServer {
   // Judges a request. Returns true if it is a new one that the handler has to execute.
   [[nodiscard]] bool is_due(std::uint32_t column, std::uint64_t sequence, const Request& request);
   [[nodiscard]] coro::Task<void> answer_again(std::uint32_t column);
+  // Shows the handler what is in a column, if that may be a request that was not handled yet.
+  void announce(Handler& handler, std::uint32_t column) const;
   // Where the server prepares the reply to the client whose requests are in this column: in the client's
   // reply slot itself if the client is on this node, else in the slot from which it is WRITEn there.
   [[nodiscard]] Handler::ReplyPlace place(std::uint32_t column) const {

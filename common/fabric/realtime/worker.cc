@@ -32,6 +32,7 @@ constexpr Nanos dear_yield = 1'000'000;
 constexpr Nanos sleeping_span = 100'000'000;
 // A sleep shorter than this many ns is spent polling, because the kernel's wake-up takes as long.
 constexpr Nanos shortest_sleep = 3'000;
+constexpr std::ptrdiff_t line = 64;  // bytes of a cache line
 
 void pause_cpu() {
 #if defined(__x86_64__)
@@ -159,7 +160,6 @@ void RealtimeWorker::begin_reconnect(ReconnectWait* wait) { append(reconnects_, 
     if (equal != word.until_equal) return false;
     // A message ends with its watched word, so that its other bytes are fetched while earlier ones are
     // handled.
-    constexpr std::ptrdiff_t line = 64;
     __builtin_prefetch(at - line);
     wait.result = {WatchOutcome::ready, 0};
     return true;
@@ -234,6 +234,12 @@ bool RealtimeWorker::poll_watches(bool looks_at_links) {
     WatchWait* wait = *at;
     if (watch_ended(*wait, is_stopping, looks_at_links)) {
       *at = wait->next;
+      // Replies arrive about in the order in which they are awaited, so that the next one may be there too.
+      if (const WatchWait* next = wait->next; next != nullptr && next->set.count == 0) {
+        const std::byte* const word = next->word.region->at(next->word.offset);
+        __builtin_prefetch(word);
+        __builtin_prefetch(word - line);
+      }
       run_queue_.push(wait->waiter);
       moved = true;
     } else {
