@@ -38,9 +38,10 @@ LAYERS = [
     ("common/", "protocol"),  # common/kv, cuckoo, onesided and coupled, which protocols share
     ("app/", "program"),
 ]
-# TscClock::compare runs once a millisecond, so its instructions per operation depend on how slowly valgrind runs. They
-# count for the layer "clock", which is not in ORDER, the layers that are reported.
-PER_MILLISECOND = "TscClock::compare"
+# Functions that a run calls a few times, as chance wills, and the layers that their instructions count for, which are not in
+# ORDER, the layers that are reported. TscClock::compare runs once a millisecond, however slow valgrind makes the milliseconds;
+# Histogram::add_octave runs once for each octave (of at most 54) that any latency of the run falls into.
+BY_CHANCE = {"TscClock::compare": "clock", "Histogram::add_octave": "octaves"}
 ORDER = ["driver", "measure", "wrapping", "coroutines", "protocol", "rpc", "fabric", "device", "program", "other"]
 
 
@@ -200,8 +201,9 @@ class _Attribution:
     def place(self, key: tuple[str, str], address: int) -> dict[tuple[str, str], float]:
         if self.device is not None and key[0] == self.device:
             return {("device", key[1]): 1.0}
-        if PER_MILLISECOND in key[1]:
-            return {("clock", key[1]): 1.0}
+        for function, layer in BY_CHANCE.items():
+            if function in key[1]:
+                return {(layer, key[1]): 1.0}
         if key[0] == self.program:
             place = self.sources.places[address]
             if place.layer:
