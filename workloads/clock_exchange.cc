@@ -16,7 +16,7 @@ constexpr std::uint64_t number_mask = (std::uint64_t{1} << number_bits) - 1;
 // it has compared its clock for the first time, or all its clients have ended.
 constexpr std::uint64_t aligned_mark = number_mask + 1, ended_mark = number_mask + 2;
 
-constexpr int full_rounds = 3'000, short_rounds = 500, last_tries = 3;
+constexpr int full_rounds = 3'000, short_rounds = 2'000, last_tries = 3;
 constexpr Nanos full_most = 400'000'000, short_most = 20'000'000;
 constexpr Nanos between = 250'000'000;            // from one alignment during the load to the next
 constexpr Nanos first_patience = 20'000'000'000;  // for the reference process to begin
