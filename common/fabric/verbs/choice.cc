@@ -6,9 +6,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <map>
 #include <tuple>
+#include <utility>
 
 namespace loch::fabric::verbs {
 namespace {
@@ -310,18 +312,38 @@ auto worth(const std::vector<Chosen>& all) {
   return std::tuple(slowest, least, privates, untagged);
 }
 
+// A line for each port and the networks that it is in, hosts that offer the same together.
 std::string table(std::span<const HostOffer> hosts, const Candidates& candidates) {
-  std::vector<std::string> rows;
+  using Ports = std::map<std::string, std::vector<std::string>>;   // networks by port
+  std::vector<std::pair<std::vector<std::string>, Ports>> offers;  // with the hosts that have them
   for (std::size_t i = 0; i < hosts.size(); ++i) {
-    std::vector<std::string> has;
+    Ports has;
     for (const Candidate& one : candidates[i]) {
-      std::string text =
-          fmt::format("{} port {} in {}", one.port->device, one.port->number, text_of(one.network()));
-      if (std::ranges::find(has, text) == has.end()) has.push_back(std::move(text));
+      std::vector<std::string>& in = has[fmt::format("{} port {}", one.port->device, one.port->number)];
+      std::string network = text_of(one.network());
+      if (std::ranges::find(in, network) == in.end()) in.push_back(std::move(network));
     }
-    rows.push_back(fmt::format("{} has {}", hosts[i].host, fmt::join(has, " and ")));
+    const auto same = std::ranges::find(offers, has, &std::pair<std::vector<std::string>, Ports>::second);
+    if (same == offers.end())
+      offers.push_back({{hosts[i].host}, std::move(has)});
+    else
+      same->first.push_back(hosts[i].host);
   }
-  return fmt::format("{}", fmt::join(rows, "; "));
+  std::vector<std::array<std::string, 3>> rows = {{"hosts", "port", "networks"}};
+  for (const auto& [names, ports] : offers) {
+    std::string who = fmt::format("{}", fmt::join(names, " "));
+    for (const auto& [port, networks] : ports)
+      rows.push_back({std::exchange(who, ""), port, fmt::format("{}", fmt::join(networks, "; "))});
+  }
+  std::size_t first = 0, second = 0;
+  for (const auto& row : rows) {
+    first = std::max(first, row[0].size());
+    second = std::max(second, row[1].size());
+  }
+  std::string text;
+  for (const auto& [who, port, networks] : rows)
+    text += fmt::format("\n  {:<{}}  {:<{}}  {}", who, first, port, second, networks);
+  return text;
 }
 
 // ---- InfiniBand partitions ---------------------------------------------------------------------
@@ -526,9 +548,9 @@ Result<std::vector<std::vector<Chosen>>> choose_rails(std::span<const HostOffer>
     const std::size_t count = candidates.front().size();
     return fail(ErrorCode::unsupported,
                 count == 1
-                    ? fmt::format("verbs: no network that all hosts have a port in (--device chooses): {}",
+                    ? fmt::format("verbs: no network that all hosts have a port in (--device chooses){}",
                                   table(hosts, all))
-                    : fmt::format("verbs: no {} networks in each of which all hosts have a rail: {}", count,
+                    : fmt::format("verbs: no {} networks in each of which all hosts have a rail{}", count,
                                   table(hosts, all)));
   }
   LOCH_TRY(check_rails(hosts, *rails));

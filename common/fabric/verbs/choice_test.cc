@@ -132,9 +132,22 @@ TEST(Choice, RoutedHostsOfRoceV2AreOneNetwork) {
 TEST(Choice, HostsWithoutACommonNetworkAreToldWhoHasWhat) {
   EXPECT_EQ(refusal({{"n1", {}, {infiniband("mlx5_0", 100)}},
                      {"n2", {}, {roce("mlx5_0", 100, {ip(0, {10, 1, 0, 1})})}}}),
-            "verbs: no network that all hosts have a port in (--device chooses): n1 has mlx5_0 port 1 in "
-            "InfiniBand, "
-            "fe80::/64; n2 has mlx5_0 port 1 in RoCE v2, 10.1.0.0/24");
+            "verbs: no network that all hosts have a port in (--device chooses)\n"
+            "  hosts  port           networks\n"
+            "  n1     mlx5_0 port 1  InfiniBand, fe80::/64\n"
+            "  n2     mlx5_0 port 1  RoCE v2, 10.1.0.0/24");
+  const auto routed = [](const char* host) {
+    return HostOffer{
+        host, {}, {roce("mlx5_0", 100, {ip(0, {10, 1, 0, 1}), ip(1, {10, 1, 0, 1}, 24, GidKind::roce_v1)})}};
+  };
+  EXPECT_EQ(
+      refusal(
+          {routed("n1"), {"n2", {}, {infiniband("mlx5_0", 100), infiniband("mlx5_1", 100)}}, routed("n3")}),
+      "verbs: no network that all hosts have a port in (--device chooses)\n"
+      "  hosts  port           networks\n"
+      "  n1 n3  mlx5_0 port 1  RoCE v2, 10.1.0.0/24; RoCE v1, 10.1.0.0/24\n"
+      "  n2     mlx5_0 port 1  InfiniBand, fe80::/64\n"
+      "         mlx5_1 port 1  InfiniBand, fe80::/64");
 }
 
 TEST(Choice, ADeviceIsNamedForAllHostsOrForOneOrBySubnet) {
@@ -252,10 +265,13 @@ TEST(Rails, ThatCannotBeConnectedAreRefusedInOneLine) {
             (Texts{"--device a+i: the rails of n1 are unlike: a is in RoCE v2, 10.1.0.0/24, i in InfiniBand, "
                    "fe80::/64"}));
   hosts[1].wish.device = "a+b";
-  EXPECT_EQ(rails(hosts),
-            (Texts{"verbs: no 2 networks in each of which all hosts have a rail: n1 has a port 1 in RoCE v2, "
-                   "10.1.0.0/24 and i port 1 in InfiniBand, fe80::/64; n2 has a port 1 in RoCE v2, "
-                   "10.1.0.0/24 and b port 1 in RoCE v2, 10.2.0.0/24 and b port 2 in RoCE v2, 10.3.0.0/24"}));
+  EXPECT_EQ(rails(hosts), (Texts{"verbs: no 2 networks in each of which all hosts have a rail\n"
+                                 "  hosts  port      networks\n"
+                                 "  n1     a port 1  RoCE v2, 10.1.0.0/24\n"
+                                 "         i port 1  InfiniBand, fe80::/64\n"
+                                 "  n2     a port 1  RoCE v2, 10.1.0.0/24\n"
+                                 "         b port 1  RoCE v2, 10.2.0.0/24\n"
+                                 "         b port 2  RoCE v2, 10.3.0.0/24"}));
 }
 
 // Each rail is in a partition of its own network.

@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <fstream>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "common/fabric/verbs/port_counters.h"
 #include "common/fabric/verbs/ports.h"
@@ -28,6 +30,16 @@ Result<std::vector<std::string>> tell_all(const VerbsConfig& config, std::string
   return control->all_gather(what, mine, config.meet_within);
 }
 
+// All processes find the same fault; the table of who offers what, below the first line, is told by the first
+// alone. The others end later than it, since a launcher may end the first with them.
+Error without_table(Error fault) {
+  const std::size_t line = fault.message.find('\n');
+  if (line == std::string::npos) return fault;
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  fault.message.resize(line);
+  return fault;
+}
+
 // Returns this host's port of each rail.
 Result<std::vector<Chosen>> choose_with_others(const VerbsConfig& config, const HostOffer& mine) {
   LOCH_ASSIGN(const std::vector<std::string> texts, tell_all(config, "what hosts offer", to_text(mine)));
@@ -39,9 +51,10 @@ Result<std::vector<Chosen>> choose_with_others(const VerbsConfig& config, const 
     LOCH_ASSIGN(HostOffer offer, parse_offer(texts[rank]));
     hosts.push_back(std::move(offer));
   }
-  LOCH_ASSIGN(const std::vector<std::vector<Chosen>> rails, choose_rails(hosts));
+  Result<std::vector<std::vector<Chosen>>> rails = choose_rails(hosts);
+  if (!rails) return std::unexpected(own == 0 ? rails.error() : without_table(rails.error()));
   std::vector<Chosen> chosen;
-  for (const std::vector<Chosen>& rail : rails) chosen.push_back(rail.at(own));
+  for (const std::vector<Chosen>& rail : *rails) chosen.push_back(rail.at(own));
   return chosen;
 }
 
