@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace loch::cli {
 namespace {
@@ -22,7 +23,16 @@ Aligned aligned(const workloads::ClockReport& compared, std::uint32_t rank) {
   // a process that died is known.
   if (const auto told = compared.told.find(rank); told != compared.told.end())
     return {{told->second}, "fabric"};
-  return {{{.at = 0, .offset = 0, .error = compared.control_error}}, "control"};
+  // Each process's error against the lowest rank counts; of two others both do.
+  const Nanos error = compared.reference == 0 ? compared.control_error : 2 * compared.control_error;
+  return {{{.at = 0, .offset = 0, .error = error}}, "control"};
+}
+
+// Whether all comparisons allow for the two clocks being one. Those of two time namespaces are not, although
+// the kernel is.
+bool may_be_one(const std::vector<check::ClockSample>& samples) {
+  return std::ranges::all_of(
+      samples, [](const check::ClockSample& each) { return std::abs(each.offset) <= each.error; });
 }
 
 }  // namespace
@@ -39,11 +49,11 @@ HistoryClocks history_clocks(const std::optional<workloads::ClockReport>& compar
       continue;
     }
     Aligned own = aligned(*compared, rank);
-    const check::ClockMap map(std::move(own.samples), bounds);
     // Processes on a fabric of one machine read the same clock, so their times are compared without a
     // conversion. The offsets measured over the fabric, whose errors are larger, then only serve to find a
-    // clock that drifts.
-    const bool is_shared = compared->is_one_clock;
+    // clock that drifts or is another.
+    const bool is_shared = compared->is_one_clock && may_be_one(own.samples);
+    const check::ClockMap map(std::move(own.samples), bounds);
     out.maps.push_back(is_shared ? check::ClockMap() : map);
     const auto best = std::ranges::min_element(map.samples(), {}, &check::ClockSample::round_trip);
     const Nanos own_error = is_shared ? 0 : map.error();

@@ -46,7 +46,7 @@ TEST(HistoryClocks, AClockThatDriftsBeyondTheBoundIsAFault) {
 }
 
 TEST(HistoryClocks, ProcessesOnAFabricOfOneMachineShareItsClock) {
-  workloads::ClockReport report = two_processes(20'000);
+  workloads::ClockReport report = two_processes(800);
   report.is_one_clock = true;
   const HistoryClocks clocks = history_clocks(report, 2);
   EXPECT_EQ(clocks.maps[1].latest(one_second), one_second);
@@ -56,6 +56,25 @@ TEST(HistoryClocks, ProcessesOnAFabricOfOneMachineShareItsClock) {
   report = two_processes(400'000);
   report.is_one_clock = true;
   EXPECT_NE(history_clocks(report, 2).fault, "");
+}
+
+// Processes in different time namespaces of one kernel: the fabric cannot tell, the comparisons do.
+TEST(HistoryClocks, AnotherClockOfTheSameMachineIsTranslated) {
+  workloads::ClockReport report = two_processes(801);
+  report.is_one_clock = true;
+  const HistoryClocks clocks = history_clocks(report, 2);
+  EXPECT_EQ(clocks.report["nodes"][0]["method"], "fabric");
+  EXPECT_EQ(clocks.maps[1].latest(one_second), one_second - 801 + 800);
+  EXPECT_GT(clocks.report["error_ns"], 0);
+}
+
+// The control plane's errors are those against rank 0, and the reference need not be rank 0.
+TEST(HistoryClocks, BothErrorsCountIfNeitherProcessIsTheLowestRank) {
+  workloads::ClockReport report;
+  report.reference = 1;
+  report.control_error = 10'000;
+  const HistoryClocks clocks = history_clocks(report, 3);
+  EXPECT_EQ(clocks.report["error_ns"], 20'000);
 }
 
 // The control plane knows that both processes run on one kernel, and reports no clock error. The offset that

@@ -65,7 +65,8 @@ ClockSample compare_clocks(std::span<const ClockAnswer> answers, const ClockBoun
                       static_cast<double>(one.reference - one.asked) + away});
     if (whole >= round_trip) continue;
     round_trip = whole;
-    best = {one.asked + half, one.reference - one.asked - half, whole - half + 1, whole};
+    best = {one.asked + half, one.reference - one.asked - half, whole - half + 1 + static_cast<Nanos>(away),
+            whole};
   }
   const auto narrow = [&](Range& own, const Range& other) {
     const double slack = drift(std::abs(own.at - other.at));
@@ -88,14 +89,16 @@ ClockMap::ClockMap(std::vector<ClockSample> samples, const ClockBounds& bounds)
   const auto [after, end] = std::ranges::unique(samples_, {}, &ClockSample::at);
   samples_.erase(after, end);
   const Nanos last = samples_.empty() ? 0 : samples_.back().at;
+  steps_.assign(samples_.size(), 1);
+  // What is left out below has been evidence of how the rate changes.
   learn_drift();
-  leave_out_poor();
   learn_wander();
+  leave_out_poor();
   if (!samples_.empty()) error_ = static_cast<Nanos>(std::ceil(at(last).error));
   for (const ClockSample& sample : samples_) error_ = std::max(error_, sample.error);
   for (std::size_t i = 1; i < samples_.size(); ++i)
-    error_ = std::max(error_,
-                      static_cast<Nanos>(std::ceil(most_between(samples_[i - 1], samples_[i], wander_ppm_))));
+    error_ = std::max(
+        error_, static_cast<Nanos>(std::ceil(most_between(samples_[i - 1], samples_[i], wander_before(i)))));
 }
 
 // Leaves out inexact samples. A comparison of clocks under load may have a long round trip and would then
@@ -110,16 +113,19 @@ void ClockMap::leave_out_poor() {
     const ClockSample &last = samples_.back(), &before = samples_[samples_.size() - 2];
     if (static_cast<double>(last.error) <= reach(before, last.at - before.at)) break;
     samples_.pop_back();
+    steps_.pop_back();
   }
   // A sample between two others is left out if interpolation between those two, without it, has the smaller
-  // error.
+  // error, although the rate may then have changed at each step.
   for (std::size_t i = 1; i + 1 < samples_.size();) {
     const ClockSample &before = samples_[i - 1], &own = samples_[i], &after = samples_[i + 1];
     const double with =
-        std::max(most_between(before, own, bounds_.wander_ppm), most_between(own, after, bounds_.wander_ppm));
-    if (most_between(before, after, bounds_.wander_ppm) >= with) {
+        std::max(most_between(before, own, wander_before(i)), most_between(own, after, wander_before(i + 1)));
+    if (most_between(before, after, wander_before(i) + wander_before(i + 1)) >= with) {
       ++i;
     } else {
+      steps_[i + 1] += steps_[i];
+      steps_.erase(steps_.begin() + static_cast<std::ptrdiff_t>(i));
       samples_.erase(samples_.begin() + static_cast<std::ptrdiff_t>(i));
       if (i > 1) --i;
     }
@@ -134,16 +140,17 @@ void ClockMap::learn_drift() {
     sure_drift_ppm_ = std::max(sure_drift_ppm_, sure_ppm(samples_[i - 1], samples_[i]));
 }
 
-// The clock's rate may have changed by more than ClockBounds::wander_ppm between two comparisons with the
-// reference clock. It then counts as having changed by as much as the comparisons prove: by the change of the
-// offset's slope (slope_ppm) at a comparison, less the errors of the two slopes.
+// The range of the clock's rates between two comparisons with the reference clock may be wider than
+// ClockBounds::wander_ppm. Where the change of the offset's slope (slope_ppm) at a comparison proves it,
+// whatever the errors of the two slopes, the range counts as twice as wide as the change may have been: a
+// rate that changes in the middle between two comparisons moves the slope by half at either of them.
 void ClockMap::learn_wander() {
   wander_ppm_ = bounds_.wander_ppm;
   for (std::size_t i = 2; i < samples_.size(); ++i) {
     const ClockSample &first = samples_[i - 2], &second = samples_[i - 1], &third = samples_[i];
     const double change = std::abs(slope_ppm(second, third) - slope_ppm(first, second));
-    wander_ppm_ =
-        std::max(wander_ppm_, change - slope_error_ppm(first, second) - slope_error_ppm(second, third));
+    const double error = slope_error_ppm(first, second) + slope_error_ppm(second, third);
+    if (2 * (change - error) > bounds_.wander_ppm) wander_ppm_ = std::max(wander_ppm_, 2 * (change + error));
   }
 }
 
@@ -161,7 +168,8 @@ ClockMap::At ClockMap::at(Nanos own) const {
   const ClockSample &from = *(after - 1), &to = *after;
   const auto passed = static_cast<double>(own - from.at);
   return {static_cast<double>(from.offset) + passed * slope_ppm(from, to) / million,
-          between(from, to, passed / static_cast<double>(to.at - from.at), wander_ppm_)};
+          between(from, to, passed / static_cast<double>(to.at - from.at),
+                  wander_before(static_cast<std::size_t>(after - samples_.begin())))};
 }
 
 Nanos ClockMap::earliest(Nanos own) const {

@@ -3,11 +3,14 @@
 //
 // A process compares its clock with the reference clock several times in a run; each comparison, an
 // alignment, gives an offset and a bound on its error. Between two alignments the offset is interpolated
-// linearly. The clock's rate is assumed to change by at most ClockBounds::wander_ppm between two alignments,
-// or by as much as it was seen to change. A clock whose offset changes faster than ClockBounds::drift_ppm is
-// not trusted: see ClockMap::is_untrusted().
+// linearly. From one alignment to the next the clock's rate is assumed to stay in a range of
+// ClockBounds::wander_ppm, or as wide as the alignments prove; where alignments are left out because their
+// own errors are large, in a range that is as many times as wide as there are steps between those that are
+// used. A clock whose offset changes faster than ClockBounds::drift_ppm is not trusted: see
+// ClockMap::is_untrusted().
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -28,8 +31,8 @@ struct ClockBounds {
   // Two sound clocks differ in rate by at most this much, in parts per million: twice the tolerance of 100
   // ppm that Ethernet requires of its oscillators.
   double drift_ppm = 200;
-  // Between two comparisons with the reference clock, a clock's rates differ from each other by at most this
-  // much, in parts per million.
+  // From one comparison with the reference clock to the next, a clock's rates differ from each other by at
+  // most this much, in parts per million.
   double wander_ppm = 2;
 };
 
@@ -44,7 +47,7 @@ struct ClockAnswer {
 // from below, each by as much as it took. The fastest way there and the fastest way back rarely belong to one
 // question, so that the bound is that of both, from whichever questions they are, widened by what the clocks
 // may have drifted apart between (ClockBounds::drift_ppm). The error is never more than half of the shortest
-// round trip. `answers` are ordered by time and not empty.
+// round trip and the drift within it. `answers` are ordered by time and not empty.
 [[nodiscard]] ClockSample compare_clocks(std::span<const ClockAnswer> answers, const ClockBounds& bounds);
 
 class ClockMap {
@@ -77,11 +80,17 @@ class ClockMap {
     double offset = 0, error = 0;
   };
   [[nodiscard]] At at(Nanos own) const;
-  void leave_out_poor();
   void learn_drift();
   void learn_wander();
+  void leave_out_poor();
+  // The range, in parts per million, of the clock's rates between samples_[i - 1] and samples_[i].
+  [[nodiscard]] double wander_before(std::size_t i) const {
+    return wander_ppm_ * static_cast<double>(steps_[i]);
+  }
 
   std::vector<ClockSample> samples_;
+  // Of each of samples_ the number of comparisons since the one before it, those left out included.
+  std::vector<std::uint32_t> steps_;
   ClockBounds bounds_;
   double drift_ppm_ = 0, sure_drift_ppm_ = 0, wander_ppm_ = 0;
   Nanos error_ = 0;

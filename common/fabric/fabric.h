@@ -86,8 +86,9 @@ class Fabric {
   // Ends the run early: stopping() of every worker becomes true. May be called from a signal handler.
   virtual void interrupt() = 0;
 
-  // Upper bound of the difference between Worker::now() of this process and that of the others, after
-  // exchange(). Events that several processes recorded can be ordered no finer than this.
+  // Upper bound of the difference between Worker::now() of this process and that of the lowest rank, after
+  // exchange(). Two other processes may differ by the sum of their bounds, and events that several processes
+  // recorded can be ordered no finer.
   [[nodiscard]] virtual Nanos clock_error() const { return 0; }
 
   // Whether Worker::now() of all processes is one clock by construction, so that nothing has to be compared:
