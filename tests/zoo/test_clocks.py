@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +27,11 @@ def a_folder() -> Iterator[Path]:
         yield Path(name)
 
 
-def run_in_two(folder: Path, drift_ppm: float, fabric: str, history: str) -> tuple[int, str, Any]:
-    """Runs Nessie in two processes, the second with a clock that drifts; exit status, what it said, and the result."""
+def run_in_two(
+    folder: Path, drift_ppm: float, fabric: str, history: str, second_in: Sequence[str] = ()
+) -> tuple[int, str, Any]:
+    """Runs Nessie in two processes, the second with a clock that drifts, started by the words `second_in`; exit status,
+    what it said, and the result."""
     result = folder / "result.json"
     command = [BENCH, "bench", "--protocol", "nessie", "--fabric", fabric, "--nodes", "2", "--clients", "1"]
     command += ["--keys", "500", "--get", "0.5", "--duration", "2s", "--verify", "--history", str(folder / history)]
@@ -39,7 +42,7 @@ def run_in_two(folder: Path, drift_ppm: float, fabric: str, history: str) -> tup
         preload += [f"{LIBRARIES}/libloch_clock_drift.so"] if ppm else []
         words += [":"] if ppm or words[-1] == str(result) else []
         words += ["-n", "1", "env", f"LOCH_CLOCK_DRIFT={ppm}", f"LOCH_ZOO=mlx5-ib,net={folder}/net"]
-        words += [f"LD_PRELOAD={':'.join(preload)}", *command]
+        words += [f"LD_PRELOAD={':'.join(preload)}", *(second_in if ":" in words else ()), *command]
     done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False)
     said = done.stdout + done.stderr
     return done.returncode, said, json.loads(result.read_text()) if result.exists() else None
@@ -85,3 +88,16 @@ def test_a_clock_that_drifts_beyond_the_bound_is_found(fabric: str, folder: Path
     assert "the clock of node 1 drifted by at least " in said
     assert "the clock of node 1 drifted by at least " in result["history"]["clocks"]["fault"]
     assert result["caveats"][0] == result["history"]["clocks"]["fault"]
+
+
+@pytest.mark.parametrize("fabric", ["verbs", "shm"])
+def test_the_clock_of_another_time_namespace_is_translated(fabric: str, folder: Path) -> None:
+    elsewhere = ["unshare", "--time", "--monotonic", "1", "--fork"]
+    if subprocess.run([*elsewhere, "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("no time namespace can be had here")
+    status, said, result = run_in_two(folder, 0, fabric, "h.jsonl", elsewhere)
+    assert status == 0, said
+    (node,) = result["history"]["clocks"]["nodes"]
+    assert node["method"] == "fabric" and node["error_ns"] > 0, node
+    judged = check(folder / "h.jsonl")
+    assert judged.returncode == 0, judged.stdout + judged.stderr

@@ -8,9 +8,11 @@
 #include <charconv>
 #include <chrono>
 #include <condition_variable>
+#include <filesystem>
 #include <fstream>
 #include <mutex>
 #include <optional>
+#include <system_error>
 
 namespace loch::fabric::processes {
 namespace {
@@ -24,11 +26,14 @@ Nanos monotonic() {
   return at.tv_sec * 1'000'000'000LL + at.tv_nsec;
 }
 
-std::string boot_of_this_machine() {
+// Names the kernel and, as the clocks of two time namespaces of one kernel differ, the time namespace.
+std::string clock_of_this_process() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string boot;
-  file >> boot;
-  return boot.substr(0, boot_most);
+  std::string clock;
+  file >> clock;
+  std::error_code unknown;  // a kernel before 5.6 has no time namespaces
+  clock += std::filesystem::read_symlink("/proc/self/ns/time", unknown).string();
+  return clock.substr(0, boot_most);
 }
 
 std::optional<Nanos> parse_nanos(std::string_view text) {
@@ -86,7 +91,7 @@ Result<ClockRecord> parse_clock(std::string_view text) {
 
 Result<Alignment> align_clocks(cluster::Control& control, Nanos base, Nanos within) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::nanoseconds(within);
-  const ClockRecord own{boot_of_this_machine(), base};
+  const ClockRecord own{clock_of_this_process(), base};
   Answers answers;
   // Every process answers requests for its clock's reading, because only the all_gather below decides which
   // process has the reference clock.

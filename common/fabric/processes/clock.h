@@ -1,8 +1,8 @@
 // One clock for all processes of a run, for the times that nodes tell each other; the times of histories are
 // aligned more closely by workloads/clock_exchange.h. The reference is the clock of the live process with the
-// lowest rank. Processes on the same machine as that process read the same CLOCK_MONOTONIC. A process on
-// another machine compares its clock with the reference by asking for readings over the control plane.
-// Control path.
+// lowest rank. Processes on the same machine as that process, in its time namespace, read the same
+// CLOCK_MONOTONIC. Any other compares its clock with the reference by asking for readings over the control
+// plane. Control path.
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@
 
 namespace loch::fabric::processes {
 
-// A process's clock as sent to the other processes: the boot id of its machine, and the reading of
-// CLOCK_MONOTONIC in ns at which the process's own time was zero.
+// A process's clock as sent to the other processes: the boot id of its machine and its time namespace, and
+// the reading of CLOCK_MONOTONIC in ns at which the process's own time was zero.
 struct ClockRecord {
   std::string boot;
   Nanos base = 0;
