@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include "common/fabric/request_counter.h"
 #include "common/fabric/shm/shm.h"
 #include "common/fabric/step/step.h"
+#include "common/fabric/wire_table.h"
 
 namespace loch::fabric {
 namespace {
@@ -51,6 +53,35 @@ TEST(Count, BytesOnTheWireAreThoseOfTheDevicesLink) {
     worker->attribute(reply);
     EXPECT_EQ(stats.wire_bytes, link == LinkFormat::roce_v2 ? 208u : 136u);
   }
+}
+
+// Each request of a chain counts, for its verb, its peer and its operation.
+TEST(Count, AllRequestsOfAChain) {
+  const WireTable wire(LinkFormat::infiniband, 4096);
+  RequestCounter counter(0, &wire, 3);
+  OpStats first, second;
+  WorkRequest chain[3];
+  chain[0] = {.verb = Verb::read, .peer = 1, .length = 64, .stats = &first};
+  chain[1] = {.verb = Verb::write, .peer = 2, .length = 32, .stats = &second};
+  chain[2] = {.verb = Verb::read, .peer = 2, .length = 16, .stats = &second};
+  chain[0].next = &chain[1];
+  chain[1].next = &chain[2];
+  counter.count_chain(chain[0]);
+  EXPECT_EQ(counter.by_verb()[static_cast<std::size_t>(Verb::read)].since_reset(), 2u);
+  EXPECT_EQ(counter.by_verb()[static_cast<std::size_t>(Verb::write)].since_reset(), 1u);
+  EXPECT_EQ(counter.payload().since_reset(), 64u + 32u + 16u);
+  const auto total = [](Verb verb, std::uint32_t length) {
+    return wire_bytes(verb, Transport::rc, length, 4096, LinkFormat::infiniband).total();
+  };
+  const auto at = [&](NodeId peer) {
+    return counter.peers()[peer].requested.since_reset() + counter.peers()[peer].responded.since_reset();
+  };
+  EXPECT_EQ(at(1), total(Verb::read, 64));
+  EXPECT_EQ(at(2), total(Verb::write, 32) + total(Verb::read, 16));
+  EXPECT_EQ(first.read, 1u);
+  EXPECT_EQ(first.write, 0u);
+  EXPECT_EQ(second.read, 1u);
+  EXPECT_EQ(second.write, 1u);
 }
 
 }  // namespace
