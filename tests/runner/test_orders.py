@@ -66,6 +66,16 @@ class Verdicts(unittest.TestCase):
         level = second_score.Part(pairs=[pair(0.5, 0.4, 0.6), pair(0.02, 0.0, 0.01)])
         text = "\n".join(second_score.markdown(second_score.merged([level])))
         self.assertIn("p: 2 pairs: 2 held (1 of them level, as published).", text)
+        turned = second_score.Part(pairs=[pair(0.02, 0.0, 0.01), pair(0.02, -0.02, 0.01, 2)])
+        text = "\n".join(second_score.markdown(second_score.merged([turned])))
+        self.assertIn(
+            "p: 2 pairs: 2 held (2 of them level, as published, 1 of these with the other one ahead in most repeats).",
+            text,
+        )
+        self.assertIn(
+            "* level, the other one ahead: A over B, clients 8: published +2.0 %, obtained −2.0 % to +1.0 %", text
+        )
+        self.assertEqual(text.count("* level"), 1)
         listed = second_score.as_json(part)["orders"]
         self.assertEqual([each["verdict"] for each in listed], ["held", "undecided", "not held"])
 

@@ -125,19 +125,23 @@ def _leads(results: Results, field: str, first: Comparison, second: Comparison) 
 
 
 def markdown(pairs: list[Pair]) -> list[str]:
-    """The section of the score: how many pairs are in the published order, and each that is not held."""
+    """The section of the score: how many pairs are in the published order, each that is not held, and each that is level
+    as published but the other way round in most repeats."""
     out = []
     for paper in dict.fromkeys(pair.paper for pair in pairs):
         mine = [pair for pair in pairs if pair.paper == paper]
         named = {verdict: verdict for verdict in VERDICTS}
         count = {verdict: sum(pair.verdict == verdict for pair in mine) for verdict in VERDICTS}
-        level = sum(pair.is_level and pair.verdict == HELD for pair in mine)
+        level = [pair for pair in mine if pair.is_level and pair.verdict == HELD]
+        turned = [pair for pair in level if not pair.is_in_order]
         if level:
-            named[HELD] = f"{HELD} ({level} of them level, as published)"
+            other = f", {len(turned)} of these with the other one ahead in most repeats" if turned else ""
+            named[HELD] = f"{HELD} ({len(level)} of them level, as published{other})"
         said = f"{paper}: {len(mine)} pairs: " + ", ".join(f"{n} {named[verdict]}" for verdict, n in count.items() if n)
         said += f". Most repeats have the published order in {sum(pair.is_in_order for pair in mine)}."
         wrong = [f"* {_bold(pair.verdict)}: {pair.text()}" for pair in mine if pair.verdict != HELD]
-        out += [said + "\n", *wrong, ""]
+        other = [f"* level, the other one ahead: {pair.text()}" for pair in turned]
+        out += [said + "\n", *wrong, *other, ""]
     return ["## Who is ahead\n", *out] if out else []
 
 
