@@ -84,6 +84,8 @@ def profile_name(hardware: str, program: str) -> str:
     """The name that a hardware profile gives itself; `hardware` is a profile's name or file."""
     words = [program, "describe", "--hardware", hardware]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise CommandError((done.stderr.strip().splitlines() or ["describe failed"])[-1])
     try:
         return str(json.loads(done.stdout)["name"])
     except (ValueError, KeyError) as error:
