@@ -140,8 +140,8 @@ def markdown(pairs: list[Pair]) -> list[str]:
         said = f"{paper}: {len(mine)} pairs: " + ", ".join(f"{n} {named[verdict]}" for verdict, n in count.items() if n)
         said += f". Most repeats have the published order in {sum(pair.is_in_order for pair in mine)}."
         wrong = [f"* {_bold(pair.verdict)}: {pair.text()}" for pair in mine if pair.verdict != HELD]
-        other = [f"* level, the other one ahead: {pair.text()}" for pair in turned]
-        out += [said + "\n", *wrong, *other, ""]
+        backward = [f"* level, the other one ahead: {pair.text()}" for pair in turned]
+        out += [said + "\n", *wrong, *backward, ""]
     return ["## Who is ahead\n", *out] if out else []
 
 
