@@ -70,11 +70,28 @@ def origins(group: Group, place: Place) -> list[str]:
 _SIMULATED = re.compile(r"simulated \((?:(?P<model>[^,]+), )?(?P<rest>[^,]+, seeds? [^,]+)\)")
 
 
+_SEEDS = re.compile(r"(simulated \(.+, seeds \d+ to )(\d+)\)")
+
+
+def _seeds_joined(all_of_them: list[str]) -> list[str]:
+    """The texts with one range of seeds where simulations differ in their last seed alone, as those of `repeats: auto`
+    do: "simulated (connectx3-10gbe, seeds 1 to 6 or up to 13)"."""
+    lasts: dict[str, set[int]] = {}
+    for each in filter(None, map(_SEEDS.fullmatch, all_of_them)):
+        lasts.setdefault(each[1], set()).add(int(each[2]))
+    out = []
+    for text in all_of_them:
+        found = _SEEDS.fullmatch(text)
+        several = lasts[found[1]] if found else set()
+        out.append(f"{found[1]}{min(several)} or up to {max(several)})" if found and len(several) > 1 else text)
+    return out
+
+
 def _origins(all_of_them: list[str]) -> list[str]:
-    """The distinct texts on where results come from; those of simulations that differ only in the hardware profile are
-    joined."""
+    """The distinct texts on where results come from; those of simulations that differ only in the hardware profile, or
+    in the number of repeats, are joined."""
     models: dict[str, list[str]] = {}
-    for text in dict.fromkeys(all_of_them):
+    for text in dict.fromkeys(_seeds_joined(all_of_them)):
         parts = _SIMULATED.fullmatch(text)
         rest, model = (f"simulated ({parts['rest']})", parts["model"] or "verbs") if parts else (text, "")
         models.setdefault(rest, []).append(model)

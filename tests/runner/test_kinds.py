@@ -66,6 +66,13 @@ class Kinds(Folder):
             ["simulated (a, seed 1): verbs, tcp", "measured (shm on X, 2 cores)"],
         )
         self.assertEqual(_origins(["simulated (tcp, a, seeds 1 to 3)"]), ["simulated (tcp, a, seeds 1 to 3)"])
+        # repeats: auto gives systems different numbers of repeats
+        auto = ["simulated (a, seeds 1 to 6)", "simulated (a, seeds 1 to 13)", "simulated (a, seeds 1 to 9)"]
+        self.assertEqual(_origins([*auto, auto[0]]), ["simulated (a, seeds 1 to 6 or up to 13)"])
+        self.assertEqual(
+            _origins([*auto[:2], "simulated (b, seeds 1 to 6)"]),
+            ["simulated (a, seeds 1 to 6 or up to 13)", "simulated (b, seeds 1 to 6)"],
+        )
 
     def test_a_system_that_is_not_drawn_runs_all_the_same(self):
         _, results = self.svg("{kind: line, x: clients, y: [throughput_ops_s], published: false}")
