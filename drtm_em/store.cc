@@ -19,7 +19,8 @@ Result<> DrtmStore::setup_node(fabric::Fabric& fabric, fabric::NodeId node) {
                                             {.remote_read = true,
                                              .remote_write = s.fault == "adds-by-write",
                                              .remote_atomic = true,
-                                             .elision = elision}));
+                                             .elision = elision,
+                                             .record_bytes = s.item.bytes()}));
   }
   if (s.config.drives(node)) {
     LOCH_ASSIGN(state.landing,

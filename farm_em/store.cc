@@ -23,15 +23,19 @@ Result<> FarmStore::setup_node(fabric::Fabric& fabric, fabric::NodeId node) {
   const bool has_values = s.layout.form() == Form::variable;
   NodeState state;
   const auto add = [&](const std::string& name, std::uint64_t bytes, const fabric::Elision& elision,
-                       bool is_read) {
-    return fabric.register_region(node,
-                                  {.name = name, .bytes = bytes, .remote_read = is_read, .elision = elision});
+                       bool is_read, std::uint64_t record_bytes = 0) {
+    return fabric.register_region(node, {.name = name,
+                                         .bytes = bytes,
+                                         .remote_read = is_read,
+                                         .elision = elision,
+                                         .record_bytes = record_bytes});
   };
   if (s.config.serves(node)) {
-    LOCH_ASSIGN(state.index, add(index_name_, s.index_bytes(), s.layout.bucket_elision(kept), true));
+    LOCH_ASSIGN(state.index, add(index_name_, s.index_bytes(), s.layout.bucket_elision(kept), true,
+                                 s.layout.bucket_bytes()));
     if (has_values) {
       LOCH_ASSIGN(state.values, add(values_name_, s.values_per_node() * s.layout.value_size(),
-                                    s.layout.value_elision(kept), true));
+                                    s.layout.value_elision(kept), true, s.layout.value_size()));
     }
   }
   if (s.config.drives(node)) {

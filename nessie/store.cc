@@ -22,13 +22,17 @@ Result<> NessieStore::add_tables(fabric::Fabric& fabric, NodeState& state) const
   const fabric::Elision elision = s.entry.elision(s.config.kept_value_bytes);
   // Remote WRITE to the index is permitted, because a lost node's share of the index is initialised by WRITEs
   // (declare.cc). The mutant unlock-by-write also WRITEs words in use.
+  LOCH_ASSIGN(state.index,
+              kv::add_region(fabric, state.node, index_region, s.share_bytes() * (1 + s.spare_shares),
+                             {.remote_read = true,
+                              .remote_write = s.rules.has_incarnation,
+                              .remote_atomic = true,
+                              .record_bytes = 8}));
   LOCH_ASSIGN(
-      state.index,
-      kv::add_region(fabric, state.node, index_region, s.share_bytes() * (1 + s.spare_shares),
-                     {.remote_read = true, .remote_write = s.rules.has_incarnation, .remote_atomic = true}));
-  LOCH_ASSIGN(state.data,
-              kv::add_region(fabric, state.node, data_region, s.entries_per_node * s.entry.stride(),
-                             {.remote_read = true, .remote_write = true, .elision = elision}));
+      state.data,
+      kv::add_region(
+          fabric, state.node, data_region, s.entries_per_node * s.entry.stride(),
+          {.remote_read = true, .remote_write = true, .elision = elision, .record_bytes = s.entry.stride()}));
   return {};
 }
 

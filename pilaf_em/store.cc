@@ -28,11 +28,13 @@ Result<std::unique_ptr<ServerState>> make_server(fabric::Fabric& fabric, fabric:
   LOCH_ASSIGN(server->table,
               fabric.register_region(node, {.name = table_region(index),
                                             .bytes = table_head + s.slots_reserved * bucket_bytes,
-                                            .remote_read = can_read}));
+                                            .remote_read = can_read,
+                                            .record_bytes = bucket_bytes}));
   LOCH_ASSIGN(server->extents, fabric.register_region(node, {.name = extents_region(index),
                                                              .bytes = s.extents_most,
                                                              .remote_read = can_read,
-                                                             .elision = extent_elision(s, s.block, 0)}));
+                                                             .elision = extent_elision(s, s.block, 0),
+                                                             .record_bytes = s.block}));
   return server;
 }
 

@@ -143,11 +143,15 @@ Result<> RaceStore::setup_node(fabric::Fabric& fabric, fabric::NodeId node) {
   const Settings& s = settings_;
   NodeState state;
   if (s.config.serves(node)) {
-    LOCH_ASSIGN(state.table, kv::add_region(fabric, node, table_region, s.shape.table_bytes(),
-                                            {.remote_read = true, .remote_atomic = true}));
+    LOCH_ASSIGN(state.table,
+                kv::add_region(fabric, node, table_region, s.shape.table_bytes(),
+                               {.remote_read = true, .remote_atomic = true, .record_bytes = bucket_bytes}));
     LOCH_ASSIGN(state.blocks,
                 kv::add_region(fabric, node, blocks_region, s.blocks_per_node() * s.block.bytes(),
-                               {.remote_read = true, .remote_write = true, .elision = s.block.elision()}));
+                               {.remote_read = true,
+                                .remote_write = true,
+                                .elision = s.block.elision(),
+                                .record_bytes = s.block.bytes()}));
   }
   if (s.config.drives(node)) {
     const std::uint64_t buffers = 2ULL * s.lanes() * s.block.bytes(),

@@ -81,6 +81,7 @@ nlohmann::ordered_json config_json(const BenchOptions& given, std::uint64_t seed
   // Only where they say something, so that other results are those of programs that did not have these flags.
   if (o.load_seed != 0) out["load_seed"] = o.load_seed;
   if (o.server_work > 0) out["server_work_s"] = static_cast<double>(o.server_work) / 1e9;
+  if (o.full_data > 0) out["full_data_bytes"] = o.full_data;
   out["mutant"] = o.mutant;
   out["memory_bytes"] = o.memory_bytes;
   out["options"] = option_values(o.protocol_options);

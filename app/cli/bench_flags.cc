@@ -74,6 +74,12 @@ std::vector<BenchFlag> data_flags() {
       {.setting = of(Type::integer, "max-keys", "",
                      "records that the table is made for (keys, and what inserts may add)", 1, 1ULL << 40),
        .place = LOCH_PLACE(max_keys)},
+      {.setting = of(Type::size, "full-data", "0",
+                     "sim: bytes of keys and values a node of the data set of which --keys are a part: NICs "
+                     "translate addresses of all of it (0: --keys are all)",
+                     0, 1ULL << 50),
+       .place = LOCH_PLACE(full_data),
+       .is_recorded = false},
       {.setting = of(Type::size, "key-size", "128", "bytes of a key", 1, 1 << 30),
        .place = LOCH_PLACE(key_size)},
       {.setting = of(Type::size, "value-size", "1K", "bytes of a value: 512, 16K, 1M", 1, 1 << 30),

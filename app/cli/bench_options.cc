@@ -437,6 +437,14 @@ Result<> apply_memory(const Given& given, const kv::Module& module, BenchOptions
                     o.max_keys, o.key_size, o.value_size, rounded(data), holding,
                     rounded(static_cast<double>(o.memory_bytes))));
   }
+  const double share = data / holding;
+  if (o.full_data > 0 && static_cast<double>(o.full_data) < share) {
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("--full-data {}: {} keys of {} + {} bytes take {} a node already",
+                            rounded(static_cast<double>(o.full_data)), o.max_keys, o.key_size, o.value_size,
+                            rounded(share)));
+  }
+  if (o.full_data > 0) o.data_scale = static_cast<double>(o.full_data) / share;
   // Values are also kept whole if --memory is given, because tables are then sized to fill it, and if values
   // have several sizes, because they then share a log.
   const bool is_asked_for = looks_at_values(module, o) || given.text("memory").has_value() ||
@@ -576,7 +584,8 @@ Result<BenchOptions> parse_bench(const std::vector<std::string>& arguments, cons
        {std::pair{"cores", o.cores > 0}, std::pair{"hog-nodes", o.background_nodes > 0},
         std::pair{"hog-pin clients", o.background_pin == "clients"},
         std::pair{"doorbells own", o.doorbells == "own"}, std::pair{"threads", o.threads > 0},
-        std::pair{"server-work", o.server_work > 0}, std::pair{"at-end abandon", o.at_end == "abandon"}}) {
+        std::pair{"server-work", o.server_work > 0}, std::pair{"full-data", o.full_data > 0},
+        std::pair{"at-end abandon", o.at_end == "abandon"}}) {
     if (is_given && o.fabric != "sim")
       return fail(ErrorCode::unsupported, fmt::format("--{}: for --fabric sim, not {}", key, o.fabric));
   }

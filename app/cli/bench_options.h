@@ -79,6 +79,10 @@ struct BenchOptions {
   // true: with --history: writes each operation to the disk before the next begins
   bool history_sync = false;
   std::uint64_t memory_bytes = 0;  // memory per node in bytes
+  // sim: bytes of keys and values that a node has in the data set of which the run simulates a part; 0: the
+  // simulated records are all
+  std::uint64_t full_data = 0;
+  double data_scale = 1;  // how many times the simulated records that is
   std::uint32_t kept_value_bytes = 0;
   std::string search;         // latency goal such as "p99:1000us"; empty: no search
   std::optional<bool> scrub;  // repair the table after the load; nullopt: only if several processes run

@@ -263,7 +263,7 @@ TEST(BenchOptions, ProtocolsAndFabricsThatAreNotHere) {
   EXPECT_THAT(message({"--protocol", "slots", "--fabric", "shm", "--settle", "2s"}),
               HasSubstr("--settle: for --fabric sim"));
   for (const Words& words : {Words{"--cores", "1"}, Words{"--hog-nodes", "1"}, Words{"--hog-pin", "clients"},
-                             Words{"--at-end", "abandon"}}) {
+                             Words{"--at-end", "abandon"}, Words{"--full-data", "1G"}}) {
     Words all = {"--protocol", "slots", "--fabric", "shm"};
     all.insert(all.end(), words.begin(), words.end());
     EXPECT_THAT(message(all), HasSubstr("for --fabric sim, not shm"));
@@ -271,6 +271,20 @@ TEST(BenchOptions, ProtocolsAndFabricsThatAreNotHere) {
   EXPECT_THAT(message({"--protocol", "slots", "--fabric", "shm", "--nodes", "2000"}),
               HasSubstr("--nodes 2000: a cluster of more than 1024 is for --fabric sim, not shm"));
   EXPECT_THAT(message({"--protocol", "slots", "--fabric", "tcp"}), HasSubstr("one of sim, shm, verbs"));
+}
+
+// The whole data set is at least what is simulated of it.
+TEST(BenchOptions, AFullDataSetHoldsTheSimulatedRecords) {
+  const Words words = {"--protocol", "slots", "--fabric",     "sim", "--nodes",    "4", "--key-size", "128",
+                       "--keys",     "10000", "--value-size", "896", "--full-data"};
+  Words less = words, more = words;
+  less.emplace_back("2M");
+  more.emplace_back("256M");
+  const auto refused = parse_bench(less, toys());
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().message,
+            "--full-data 2 MB: 10000 keys of 128 + 896 bytes take 2.44 MB a node already");
+  EXPECT_DOUBLE_EQ(parse_bench(more, toys()).value().data_scale, double{256 << 20} / (2500 * 1024));
 }
 
 // What needs operations that have ended, and what moves the measurement window, is refused with operations

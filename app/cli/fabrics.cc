@@ -88,6 +88,7 @@ Result<std::unique_ptr<fabric::Fabric>> open_sim(const BenchOptions& o, std::uin
                           : o.background_pin == "clients"  ? BackgroundPin::clients
                                                            : BackgroundPin::none;
   config.background_nodes = o.background_nodes;
+  config.data_scale = o.data_scale;
   if (o.doorbells == "own") {
     config.doorbells = DoorbellSharing::own;
     LOCH_TRY(check_doorbells(o, config.hardware));

@@ -37,11 +37,13 @@ Result<> Tables::setup_node(fabric::Fabric& fabric, fabric::NodeId node) {
                                                             .bytes = s.index_bytes(),
                                                             .remote_read = s.rules.has_readers,
                                                             .remote_atomic = s.index_by != IndexBy::cpu,
-                                                            .elision = {}}));
+                                                            .elision = {},
+                                                            .record_bytes = 8}));
     LOCH_ASSIGN(tables.data, fabric.register_region(node, {.name = data_region(),
                                                            .bytes = s.data_bytes(),
                                                            .remote_read = s.rules.has_readers,
-                                                           .elision = s.entry.elision(s.kept_value())}));
+                                                           .elision = s.entry.elision(s.kept_value()),
+                                                           .record_bytes = s.entry.stride()}));
     if (s.index_by != IndexBy::cpu) {
       LOCH_ASSIGN(tables.nic_words, fabric.register_region(node, {.name = settings_.name + ".nic-words",
                                                                   .bytes = s.servers() * nic_word_bytes,

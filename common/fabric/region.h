@@ -137,6 +137,10 @@ struct RegionSpec {
   // access rights of remote nodes; the fabric may grant more
   bool remote_read = false, remote_write = false, remote_atomic = false;
   Elision elision;  // which bytes the simulator stores; other fabrics store all
+  // Size of one of the entries (records, buckets, words of an index) of which the region has more, the more
+  // records there are; 0: the region's size does not follow from their number. A simulation of a part of a
+  // data set translates addresses of such a region as if the region had the extent of the whole (SimConfig).
+  std::uint64_t record_bytes = 0;
 };
 
 }  // namespace loch::fabric

@@ -79,7 +79,7 @@ class SimFabric final : public Fabric {
     }
     SimNode& home = *sim_.nodes[node];
     const auto id = static_cast<std::uint32_t>(home.regions.size());
-    LOCH_ASSIGN(auto region, SimRegion::map(node, id, spec));
+    LOCH_ASSIGN(auto region, SimRegion::map(node, id, spec, sim_.config.data_scale));
     region->rkey = sim_.make_rkey(home, id);
     home.regions.push_back(std::move(region));
     return home.regions.back().get();

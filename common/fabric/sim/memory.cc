@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include "common/base/rng.h"
+
 namespace loch::fabric::sim {
 namespace {
 
@@ -37,15 +39,18 @@ void* map_pages(std::uint64_t bytes) {
 
 }  // namespace
 
-SimRegion::SimRegion(NodeId node, std::uint32_t id, const RegionSpec& spec, std::byte* data,
-                     std::uint64_t mapped)
+SimRegion::SimRegion(NodeId node, std::uint32_t id, const RegionSpec& spec, double data_scale,
+                     std::byte* data, std::uint64_t mapped)
     : Region(node, id, spec.name, data, spec.bytes, spec.elision),
       rights{spec.remote_read, spec.remote_write, spec.remote_atomic},
       mapping_(data),
       spec_(spec),
-      mapped_(mapped) {}
+      mapped_(mapped),
+      scale_(spec.record_bytes == 0 ? 1 : data_scale),
+      extent_(static_cast<std::uint64_t>(static_cast<double>(spec.bytes) * scale_)) {}
 
-Result<std::unique_ptr<SimRegion>> SimRegion::map(NodeId node, std::uint32_t id, const RegionSpec& spec) {
+Result<std::unique_ptr<SimRegion>> SimRegion::map(NodeId node, std::uint32_t id, const RegionSpec& spec,
+                                                  double data_scale) {
   const Elision& elision = spec.elision;
   if (elision.on() && (elision.kept_per_entry() > elision.entry_bytes || elision.keep_head % 8 != 0)) {
     return fail(
@@ -61,7 +66,16 @@ Result<std::unique_ptr<SimRegion>> SimRegion::map(NodeId node, std::uint32_t id,
     return fail(ErrorCode::exhausted, fmt::format("region {} of node {}: cannot map {} bytes: {}", spec.name,
                                                   node, mapped, std::strerror(errno)));
   }
-  return std::unique_ptr<SimRegion>(new SimRegion(node, id, spec, static_cast<std::byte*>(data), mapped));
+  return std::unique_ptr<SimRegion>(
+      new SimRegion(node, id, spec, data_scale, static_cast<std::byte*>(data), mapped));
+}
+
+std::uint64_t SimRegion::drawn_place(std::uint64_t offset, Nanos now) const {
+  const std::uint64_t entry = offset / spec_.record_bytes, within = offset % spec_.record_bytes;
+  const std::uint64_t drawn = mix64(mix64(static_cast<std::uint64_t>(now) >> 18) ^ entry);
+  const double part = static_cast<double>(drawn >> 11) * 0x1p-53;  // from 0 to less than 1
+  return static_cast<std::uint64_t>((static_cast<double>(entry) + part) * scale_) * spec_.record_bytes +
+         within;
 }
 
 SimRegion::~SimRegion() { munmap(mapping_, mapped_); }

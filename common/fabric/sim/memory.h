@@ -21,13 +21,23 @@ struct SimWatch;
 class alignas(64) SimRegion : public Region {
  public:
   [[nodiscard]] static Result<std::unique_ptr<SimRegion>> map(NodeId node, std::uint32_t id,
-                                                              const RegionSpec& spec);
+                                                              const RegionSpec& spec, double data_scale);
   ~SimRegion() override;
 
   [[nodiscard]] const RegionSpec& spec() const { return spec_; }
   // Address of the stored byte that has `before` stored bytes in front of it in the region
   // (Region::kept_before).
   [[nodiscard]] std::byte* kept_at(std::uint64_t before) const { return mapping_ + before; }
+  // Size in bytes of what the region stands for: its own, or more if a simulation is of a part of a data set
+  // (SimConfig::data_scale).
+  [[nodiscard]] std::uint64_t extent() const { return extent_; }
+  // Where an access at `now` to the byte at `offset` lies in that extent. An entry of the region stands for
+  // as many as the data set is larger; which of them is meant is drawn anew every quarter of a millisecond,
+  // so that the requests of one operation mean the same one, and all of the extent is in use. Bytes of an
+  // entry stay together.
+  [[nodiscard]] std::uint64_t place_in_extent(std::uint64_t offset, Nanos now) const {
+    return scale_ == 1 ? offset : drawn_place(offset, now);
+  }
   // Zeroes the memory, as a restart of the node does.
   void clear();
 
@@ -59,12 +69,16 @@ class alignas(64) SimRegion : public Region {
   const Rights rights;
 
  private:
-  SimRegion(NodeId node, std::uint32_t id, const RegionSpec& spec, std::byte* data, std::uint64_t mapped);
+  SimRegion(NodeId node, std::uint32_t id, const RegionSpec& spec, double data_scale, std::byte* data,
+            std::uint64_t mapped);
+  [[nodiscard]] std::uint64_t drawn_place(std::uint64_t offset, Nanos now) const;
   std::byte* mapping_;
   std::vector<Watched> watches_;
   Nanos held_until_ = 0;
   RegionSpec spec_;
   std::uint64_t mapped_;
+  double scale_;
+  std::uint64_t extent_;
 };
 
 // A message in transit: its source region, and a copy of those of its bytes that this region stores (Elision

@@ -28,7 +28,13 @@ std::uint64_t page_key(std::uint32_t region, std::uint64_t page) {
 // Prefetches the entries of the context and translation caches that the responder's NIC will look up.
 void prefetch_contexts(const SimRequest& r, const Timing& timing) {
   r.to->contexts.prefetch(r.qp->responder);
-  r.to->translations.prefetch(page_key(r.wr->remote.id, timing.page.quotient(r.wr->remote_offset)));
+  const std::uint32_t region = r.wr->remote.id;
+  if (r.sim->config.data_scale != 1) return;  // the region would have to be read first
+  r.to->translations.prefetch(page_key(region, timing.page.quotient(r.wr->remote_offset)));
+}
+// The region that the request's bytes come from or go to at the requester.
+const SimRegion& local_region(const SimRequest& r) {
+  return static_cast<const SimRegion&>(*r.wr->local.region);
 }
 // Whether the request's completion makes an entry in the completion queue.
 bool makes_entry(const SimRequest& r) { return r.wr->is_signaled && !r.owns_wr; }
@@ -114,9 +120,9 @@ Picos Stages::transmit_turn(Simulation& sim, SimNode& node, const QueuePair& qp,
 
 // Latency of translating the pages of a buffer: the NIC waits for the first page's translation, and fetches
 // the others while data are transferred.
-Picos Stages::translation(Simulation& sim, SimNode& node, const Region& region, std::uint64_t offset,
+Picos Stages::translation(Simulation& sim, SimNode& node, const SimRegion& region, std::uint64_t offset,
                           std::uint64_t length) {
-  const auto [first, last] = pages_of(sim.timing, offset, length);
+  const auto [first, last] = pages_of(sim.timing, region.place_in_extent(offset, sim.now()), length);
   Picos delay = 0;
   for (std::uint64_t at = first; at <= last; ++at) {
     const std::uint64_t key = page_key(region.id(), at);
@@ -188,7 +194,7 @@ void Stages::start(SimRequest* r) {
     r->is_counted = true;
   }
   if (fetches_payload) {
-    way.delay += translation(sim, node, *r->wr->local.region, r->wr->local.offset, r->wr->length);
+    way.delay += translation(sim, node, local_region(*r), r->wr->local.offset, r->wr->length);
     way.visit(node.pcie_read, payload_fetch(timing, r->wr->local.offset, r->wr->length));
   }
   const Nanos at = std::max(nanos_up(way.end()) + slow(sim), qp->departed_at + 1);
@@ -329,7 +335,7 @@ void Stages::answered(Event* event) {
     uncount(r, node);
     if (r->status == WcStatus::success && r->wr->local.region != nullptr && r->wr->length > 0) {
       if (r->data != nullptr) prefetch_landing(*r);
-      way.delay += translation(sim, node, *r->wr->local.region, r->wr->local.offset, r->wr->length);
+      way.delay += translation(sim, node, local_region(*r), r->wr->local.offset, r->wr->length);
       // The earlier packets of the data have crossed the PCIe bus while the later ones came from the link;
       // only the last packet still has to cross it.
       way.visit(node.pcie_write, data_landing(timing, r->wr->length));

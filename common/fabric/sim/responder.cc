@@ -141,7 +141,7 @@ void pass_units(SimRequest* r, Receives receives, Picos span, Passage* way) {
 // arrives behind it.
 void update_word(SimRequest* r, SimNode& node, Passage* way) {
   const bool is_known = r->wr->remote.id < node.regions.size();
-  const Visit update = atomic_update(r->sim->timing, is_known ? node.regions[r->wr->remote.id]->bytes() : 0);
+  const Visit update = atomic_update(r->sim->timing, is_known ? node.regions[r->wr->remote.id]->extent() : 0);
   if (node.atomic_places.empty()) return way->visit(lock_of(*r, node), update);
   const Picos reached = std::max(way->now, node.responder.free_at);
   Picos& place = *std::ranges::min_element(node.atomic_places);

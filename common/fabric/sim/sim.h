@@ -36,6 +36,10 @@ struct SimConfig {
   // nodes 0 … background_nodes-1 have background workers; 0: all nodes have
   std::uint32_t background_nodes = 0;
   DoorbellSharing doorbells = DoorbellSharing::shared;
+  // How many times as large as the simulated records the data set is that they stand for, at least 1. Regions
+  // that grow with the records (RegionSpec::record_bytes) have so many times their size for the NIC's cache
+  // of translations, and for the processor's cache that holds the words of atomics.
+  double data_scale = 1;
   bool random_tie_order = false;  // pops simultaneous events in random order; for tests, not for measurements
   // 0: simulated by one thread, event by event. Otherwise by this many threads, each of which simulates a
   // part of the nodes; the result depends on the seed alone, not on the number. Then nodes learn of each

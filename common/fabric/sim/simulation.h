@@ -336,7 +336,7 @@ struct Stages {
   // Queues a message of the queue pair, a request of the node or the answer to a READ, at the node's unit
   // that transmits it for `gap`, which it reaches at `now`. Returns the time from then until the unit begins.
   static Picos transmit_turn(Simulation& sim, SimNode& node, const QueuePair& qp, Picos now, Picos gap);
-  static Picos translation(Simulation& sim, SimNode& node, const Region& region, std::uint64_t offset,
+  static Picos translation(Simulation& sim, SimNode& node, const SimRegion& region, std::uint64_t offset,
                            std::uint64_t length);
   static Nanos slow(Simulation& sim) {
     if (!sim.has_faults || !sim.strikes(sim.config.faults.slow_dma)) return 0;
