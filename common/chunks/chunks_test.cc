@@ -206,6 +206,14 @@ TEST(Module, RefusesInOneLine) {
   EXPECT_EQ(refused(config, chunks_of("4")), "");
   EXPECT_NE(refused(config, {}).find("servers: race has no server workers, 1 were asked for; expected 0"),
             std::string::npos);
+  std::map<std::string, std::string> slow = chunks_of("4");
+  slow["race.alloc-cpu"] = "5us";
+  EXPECT_EQ(refused(config, slow), "");
+  config.server_workers = 0;
+  EXPECT_EQ(refused(config, {{"race.alloc-cpu", "0ns"}, {"race.chunk-blocks", "4"}}), "");
+  EXPECT_EQ(refused(config, {{"race.alloc-cpu", "5us"}}),
+            "race.alloc-cpu: without chunks no client makes an ALLOC; expected 0, or race.allocation chunks "
+            "alongside it");
   for (const std::uint32_t servers : {0U, 2U}) {
     config.server_workers = servers;
     EXPECT_NE(refused(config, chunks_of("4")).find("servers: race.allocation chunks: one server worker"),
