@@ -3,10 +3,14 @@
 // requests fail and when a node has no block left.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <deque>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "common/base/rng.h"
+#include "common/chunks/free_blocks.h"
 #include "common/chunks/manager.h"
 #include "race/module.h"
 #include "tests/support/store_cluster.h"
@@ -19,6 +23,38 @@ using support::make_fabric, support::small_deploy, support::StoreCluster;
 
 ChunkPlan plan_of(std::uint64_t blocks, std::uint32_t chunk, Flaw flaw = Flaw::none) {
   return {.first = 100, .blocks = blocks, .chunk = chunk, .clients = 3, .messages = {}, .flaw = flaw};
+}
+
+TEST(FreeBlocks, AreTakenInTheOrderInWhichTheyBecameFree) {
+  constexpr std::uint64_t units = 3;
+  FreeBlocks blocks;
+  std::deque<Block> model;
+  Rng rng(1, "free blocks");
+  for (std::uint32_t step = 0; step < 2'000; ++step) {
+    // 200 steps that mostly take blocks, which empties the list now and then, alternate with 200 that mostly
+    // add.
+    if (rng.chance(step / 200 % 2 == 0 ? 0.8 : 0.3)) {
+      const std::optional<Block> taken = blocks.take_oldest();
+      ASSERT_EQ(taken.has_value(), !model.empty());
+      if (!taken) continue;
+      EXPECT_EQ(taken->number, model.front().number);
+      EXPECT_EQ(taken->generation, model.front().generation);
+      model.pop_front();
+    } else if (rng.chance(0.1)) {
+      const std::uint64_t count = rng.below(6);
+      blocks.add({step, 0}, count, units);
+      for (std::uint64_t i = 0; i < count; ++i) model.push_back({step + i * units, 0});
+    } else {
+      blocks.add({step, step % 5});
+      model.push_back({step, step % 5});
+    }
+    ASSERT_EQ(blocks.size(), model.size());
+    std::deque<std::uint64_t> numbers;
+    for (const FreeBlocks::Run& run : blocks.runs()) {
+      for (std::uint64_t i = 0; i < run.count; ++i) numbers.push_back(run.first.number + i * run.units);
+    }
+    EXPECT_TRUE(std::ranges::equal(numbers, model, {}, {}, &Block::number));
+  }
 }
 
 TEST(Manager, GivesEachBlockOnce) {
