@@ -377,6 +377,44 @@ TEST(OnSim, NoBlockIsLostInManyRounds) {
 
 coro::Task<void> nothing() { co_return; }
 
+coro::Task<void> write_words(fabric::Worker* worker, fabric::RemoteRegion table, fabric::LocalSlice word,
+                             std::vector<std::uint64_t> offsets, std::vector<fabric::WcStatus>* ended) {
+  for (const std::uint64_t offset : offsets) {
+    const fabric::Completion done = co_await worker->write(table, offset, word, 8);
+    ended->push_back(done.status);
+    (void)co_await worker->reconnect(table.node, worker->now() + 1'000'000);
+  }
+}
+
+// No word that is swapped is ever written by a WRITE (R14), because the table's region has no right for that:
+// neither a slot, nor a header, nor the directory.
+TEST(OnSim, TheTableCanBeChangedByAtomicsAlone) {
+  const auto module = make_module();
+  for (const char* variant : {"hardened", "published"}) {
+    kv::DeployConfig config = small_deploy(2, 1, 0, 4, 64);
+    config.server_nodes = 1;
+    StoreCluster cluster(make_fabric("sim", {.nodes = 2}), *module,
+                         {.config = config, .options = {{"race.variant", variant}}});
+    auto& store = static_cast<RaceStore&>(cluster.store());
+    const Shape& shape = store.settings().shape;
+    const std::vector<std::uint64_t> offsets = {0, 8, shape.directory_at(), shape.entry_at(0)};
+    std::vector<Word> before, after;
+    for (const std::uint64_t offset : offsets)
+      before.push_back(fabric::load_word(store.local(0).table->at(offset)));
+    std::vector<fabric::WcStatus> ended;
+    NodeState& client = store.local(1);
+    cluster.start(0, [&](support::Lane* lane) {
+      return write_words(&lane->worker(), client.workers.front()->table.at(0).region, {client.buffers, 0},
+                         offsets, &ended);
+    });
+    ASSERT_EQ(cluster.run(), fabric::RunEnd::finished);
+    EXPECT_EQ(ended, std::vector(offsets.size(), fabric::WcStatus::remote_access)) << variant;
+    for (const std::uint64_t offset : offsets)
+      after.push_back(fabric::load_word(store.local(0).table->at(offset)));
+    EXPECT_EQ(after, before) << variant;
+  }
+}
+
 // CASes of unknown outcome, each with two blocks, of which one is the worker's: that one becomes free.
 TEST(OnSim, ADoubtGivesTheWorkerItsBlockBack) {
   const auto module = make_module();
