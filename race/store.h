@@ -22,7 +22,7 @@
 namespace loch::race {
 
 // The known-bad variants, which the tests have to find.
-inline constexpr std::array<kv::KnownBad, 15> known_bad = {{
+inline constexpr std::array<kv::KnownBad, 19> known_bad = {{
     {"no-second-read", "an INSERT commits without a second read (R2)", 13},
     {"skips-pending", "the second read looks for committed entries alone", 2},
     {"get-sees-pending", "a GET returns the value of a pending entry", 2},
@@ -37,6 +37,10 @@ inline constexpr std::array<kv::KnownBad, 15> known_bad = {{
     {"inserts-while-moving", "an INSERT commits where a split has looked", 187},
     {"moves-unfrozen", "a split copies words that others change (R9)", 15},
     {"header-after-read", "a split looks before its header is seen (R8)", 45},
+    {"moved-before-copied", "a bucket's entries count as moved before they are copied (R11)", 10},
+    {"put-without-look", "a PUT does not look whether its key is there (R4)", 1},
+    {"scrub-leaves-pending", "a scrub leaves what dead clients were inserting (R15)", 43},
+    {"scrub-leaves-locks", "a scrub leaves the locks of dead clients (R15)", 187},
     {"chunk-given-twice", "a chunk whose ALLOC is repeated is another client's too", 0, "chunks_test"},
 }};
 using Flaw = kv::Flaw<known_bad>;
