@@ -391,6 +391,13 @@ TEST(Remote, WhatThePlacementCannotGiveIsRefusedInOneLine) {
   EXPECT_EQ(refusal(config, chunked), "");
   config.server_workers = 0;
   EXPECT_NE(refusal(config, chunked).find("expected 1"), std::string::npos);
+  // a CPU time of ALLOCs that nobody makes, on memory nodes and on the clients' own
+  const std::string unused = "nessie.alloc-cpu: without chunks no client makes an ALLOC";
+  EXPECT_NE(refusal(config, {{"nessie.placement", "remote"}, {"nessie.alloc-cpu", "5us"}}).find(unused),
+            std::string::npos);
+  config.server_nodes = 0;
+  EXPECT_EQ(refusal(config, {}), "");
+  EXPECT_NE(refusal(config, {{"nessie.alloc-cpu", "5us"}}).find(unused), std::string::npos);
 }
 
 }  // namespace

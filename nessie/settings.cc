@@ -75,6 +75,7 @@ Result<> check_placement(const kv::DeployConfig& config, const kv::Options& opti
           "nessie.allocation: chunks are entries of memory nodes; expected nessie.placement remote "
           "alongside it");
     }
+    LOCH_TRY(chunks::check_unused("nessie", options));
     LOCH_TRY(kv::check_client_driven("nessie", config));
     if (config.server_nodes == 0) return {};
     return refuse(

@@ -226,7 +226,8 @@ class RaceClient final : public kv::Client, Lane {
 
   coro::Task<Ended> put_once() {
     LOCH_CO_TRY(look());
-    const Ended found = co_await find(true);
+    Ended found = Ended::not_found;
+    if (!settings.has("put-without-look")) found = co_await find(true);
     if (found == Ended::ok && only_if_absent_) co_return Ended::exists;
     if (found == Ended::ok) co_return co_await update();
     if (found == Ended::conflict) ++own.counters.pending_met;

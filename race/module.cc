@@ -30,13 +30,17 @@ Result<> check(const kv::DeployConfig& config, const kv::Options& options) {
   LOCH_TRY(chunks::check_servers("race", config, options));
   const bool is_published = options.choice("race.variant") == "published";
   const std::int64_t smaller = options.integer("race.begin-smaller"), most = options.integer("race.growth");
-  if (smaller > 0 && is_published)
-    return refuse("race.begin-smaller: the published variant cannot split; expected 0");
+  for (const char* key : {"race.growth", "race.begin-smaller"}) {
+    if (is_published && options.is_given(key) && options.integer(key) > 0)
+      return refuse("{}: the published variant cannot split; expected 0", key);
+  }
   if (smaller > most)
     return refuse(
         "race.begin-smaller: {} splits are due, and a subtable can be split {} times; expected at "
         "most race.growth",
         smaller, most);
+  if (options.real("race.split-share") < 1 && (is_published || most == 0))
+    return refuse("race.split-share: the table cannot split; expected 1, or race.growth of at least 1");
   for (const char* key : {"race.mend-r2", "race.mend-r5", "race.reuse"}) {
     if (!is_published && options.boolean(key))
       return refuse("{}: changes the published variant; expected race.variant published alongside", key);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <deque>
 #include <memory>
 #include <numeric>
 #include <set>
@@ -12,7 +11,6 @@
 #include <vector>
 
 #include "common/base/crc32c.h"
-#include "common/base/rng.h"
 #include "common/fabric/memory.h"
 #include "race/lane.h"
 #include "race/module.h"
@@ -54,38 +52,6 @@ TEST(Layout, ABlockOfTheArtifactIsOneUnit) {
   EXPECT_EQ(large.bytes() % block_unit, 0u);
   EXPECT_EQ(large.elision().entry_bytes, large.bytes());
   EXPECT_EQ(large.elision().keep_head, 16u + 16u + 32u);
-}
-
-TEST(FreeBlocks, AreTakenInTheOrderInWhichTheyBecameFree) {
-  constexpr std::uint64_t units = 3;
-  FreeBlocks blocks;
-  std::deque<Block> model;
-  Rng rng(1, "free blocks");
-  for (std::uint32_t step = 0; step < 2'000; ++step) {
-    // 200 steps that mostly take blocks, which empties the list now and then, alternate with 200 that mostly
-    // add.
-    if (rng.chance(step / 200 % 2 == 0 ? 0.8 : 0.3)) {
-      const std::optional<Block> taken = blocks.take_oldest();
-      ASSERT_EQ(taken.has_value(), !model.empty());
-      if (!taken) continue;
-      EXPECT_EQ(taken->number, model.front().number);
-      EXPECT_EQ(taken->generation, model.front().generation);
-      model.pop_front();
-    } else if (rng.chance(0.1)) {
-      const std::uint64_t count = rng.below(6);
-      blocks.add({step, 0}, count, units);
-      for (std::uint64_t i = 0; i < count; ++i) model.push_back({step + i * units, 0});
-    } else {
-      blocks.add({step, step % 5});
-      model.push_back({step, step % 5});
-    }
-    ASSERT_EQ(blocks.size(), model.size());
-    std::deque<std::uint64_t> numbers;
-    for (const FreeBlocks::Run& run : blocks.runs()) {
-      for (std::uint64_t i = 0; i < run.count; ++i) numbers.push_back(run.first.number + i * run.units);
-    }
-    EXPECT_TRUE(std::ranges::equal(numbers, model, {}, {}, &Block::number));
-  }
 }
 
 // The blocks with which the workers begin lie in the node's region, behind those of preloaded records, and no
@@ -410,6 +376,44 @@ TEST(OnSim, NoBlockIsLostInManyRounds) {
 }
 
 coro::Task<void> nothing() { co_return; }
+
+coro::Task<void> write_words(fabric::Worker* worker, fabric::RemoteRegion table, fabric::LocalSlice word,
+                             std::vector<std::uint64_t> offsets, std::vector<fabric::WcStatus>* ended) {
+  for (const std::uint64_t offset : offsets) {
+    const fabric::Completion done = co_await worker->write(table, offset, word, 8);
+    ended->push_back(done.status);
+    (void)co_await worker->reconnect(table.node, worker->now() + 1'000'000);
+  }
+}
+
+// No word that is swapped is ever written by a WRITE (R14), because the table's region has no right for that:
+// neither a slot, nor a header, nor the directory.
+TEST(OnSim, TheTableCanBeChangedByAtomicsAlone) {
+  const auto module = make_module();
+  for (const char* variant : {"hardened", "published"}) {
+    kv::DeployConfig config = small_deploy(2, 1, 0, 4, 64);
+    config.server_nodes = 1;
+    StoreCluster cluster(make_fabric("sim", {.nodes = 2}), *module,
+                         {.config = config, .options = {{"race.variant", variant}}});
+    auto& store = static_cast<RaceStore&>(cluster.store());
+    const Shape& shape = store.settings().shape;
+    const std::vector<std::uint64_t> offsets = {0, 8, shape.directory_at(), shape.entry_at(0)};
+    std::vector<Word> before, after;
+    for (const std::uint64_t offset : offsets)
+      before.push_back(fabric::load_word(store.local(0).table->at(offset)));
+    std::vector<fabric::WcStatus> ended;
+    NodeState& client = store.local(1);
+    cluster.start(0, [&](support::Lane* lane) {
+      return write_words(&lane->worker(), client.workers.front()->table.at(0).region, {client.buffers, 0},
+                         offsets, &ended);
+    });
+    ASSERT_EQ(cluster.run(), fabric::RunEnd::finished);
+    EXPECT_EQ(ended, std::vector(offsets.size(), fabric::WcStatus::remote_access)) << variant;
+    for (const std::uint64_t offset : offsets)
+      after.push_back(fabric::load_word(store.local(0).table->at(offset)));
+    EXPECT_EQ(after, before) << variant;
+  }
+}
 
 // CASes of unknown outcome, each with two blocks, of which one is the worker's: that one becomes free.
 TEST(OnSim, ADoubtGivesTheWorkerItsBlockBack) {

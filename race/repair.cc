@@ -104,7 +104,7 @@ struct Repairs : Lane {
       const Slot slot{peer, shape.entry_at(suffix)};
       LOCH_CO_TRY(read_word(slot));
       const Word entry = word_read;
-      if (dead.contains(locked_by(entry))) {
+      if (dead.contains(locked_by(entry)) && !settings.has("scrub-leaves-locks")) {
         LOCH_PROBE("race.scrub-unlocks");
         LOCH_CO_TRY(ensure(slot, entry, directory_entry(entry_depth(entry))));
         ++done.counts["splits_taken_over"];
@@ -142,6 +142,7 @@ struct Repairs : Lane {
     // entry is no longer pending.
     if (fetched != Ended::ok) co_return fetched == Ended::again ? Ended::ok : fetched;
     if (!dead.contains(head.writer) && !settings.has("scrub-clears-all")) co_return Ended::ok;
+    if (settings.has("scrub-leaves-pending")) co_return Ended::ok;
     LOCH_PROBE("race.scrub-clears-pending");
     LOCH_CO_TRY(ensure(slot, word, parked(word)));
     ++done.counts["inserts_taken_back"];

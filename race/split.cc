@@ -67,6 +67,7 @@ struct Splitting {
         // misses will itself see that the bucket is being moved, and take its entry back.
         if (!s.has("header-after-read")) continue;
       }
+      if (s.has("moved-before-copied")) LOCH_CO_TRY(turn_over(header | moving_bit));
       Ended all = Ended::ok;
       for (std::uint32_t i = 1; i <= slots_per_bucket; ++i) {
         const Ended one = co_await move_slot(i, word(i));
@@ -74,15 +75,20 @@ struct Splitting {
         if (one == Ended::again) all = one;
       }
       if (all == Ended::ok) {
-        LOCH_CO_TRY(lane.ensure(to(0), 0, header_of(depth + 1, added)));
         ++lane.own.counters.buckets_moved;
-        // from this CAS on, the moved entries count in the new bucket
-        co_return co_await lane.ensure(from(0), header | moving_bit, header_of(depth + 1, suffix));
+        co_return co_await turn_over(header | moving_bit);
       }
       LOCH_PROBE("race.split-waits");
       co_await kv::back_off(&lane.worker, s.backoff_start, s.backoff_cap, tries);
     }
     co_return Ended::again;
+  }
+
+  // Gives the bucket's counterpart a header, and the bucket its new depth: from that CAS on, the entries that
+  // belong to the counterpart count there.
+  coro::Task<Ended> turn_over(Word moving) {
+    LOCH_CO_TRY(lane.ensure(to(0), 0, header_of(depth + 1, added)));
+    co_return co_await lane.ensure(from(0), moving, header_of(depth + 1, suffix));
   }
 
   // If the key of slot `i` belongs to the new subtable, freezes the slot's word (nobody may change it then)

@@ -282,6 +282,17 @@ TEST(Module, ATableThatCannotSplitIsRefusedInOneLine) {
             "race.growth");
   EXPECT_EQ(refused({{"race.begin-smaller", "1"}, {"race.variant", "published"}}),
             "race.begin-smaller: the published variant cannot split; expected 0");
+  // The published variant has the default growth without effect, and refuses one that is given.
+  EXPECT_EQ(refused({{"race.variant", "published"}}), "");
+  EXPECT_EQ(refused({{"race.variant", "published"}, {"race.growth", "0"}}), "");
+  EXPECT_EQ(refused({{"race.variant", "published"}, {"race.growth", "2"}}),
+            "race.growth: the published variant cannot split; expected 0");
+  const std::string unshared =
+      "race.split-share: the table cannot split; expected 1, or race.growth of at least 1";
+  EXPECT_EQ(refused({{"race.split-share", "0.5"}}), "");
+  EXPECT_EQ(refused({{"race.split-share", "1"}, {"race.growth", "0"}}), "");
+  EXPECT_EQ(refused({{"race.split-share", "0.5"}, {"race.growth", "0"}}), unshared);
+  EXPECT_EQ(refused({{"race.split-share", "0.5"}, {"race.variant", "published"}}), unshared);
 }
 
 }  // namespace

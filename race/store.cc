@@ -105,16 +105,6 @@ struct Audit {
 
 }  // namespace
 
-std::optional<Block> FreeBlocks::take_oldest() {
-  if (runs_.empty()) return std::nullopt;
-  Run& oldest = runs_.front();
-  const Block block = oldest.first;
-  oldest.first.number += oldest.units;
-  if (--oldest.count == 0) runs_.pop_front();
-  --size_;
-  return block;
-}
-
 void WorkerState::add(fabric::NodeId node, chunks::Chunk chunk) {
   free[node].add({chunk.first * settings.block.units(), 0}, chunk.count, settings.block.units());
 }

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "common/chunks/free_blocks.h"
 #include "common/chunks/node.h"
 #include "common/kv/counters.h"
 #include "common/kv/further_loads.h"
@@ -21,7 +22,7 @@
 namespace loch::race {
 
 // The known-bad variants, which the tests have to find.
-inline constexpr std::array<kv::KnownBad, 15> known_bad = {{
+inline constexpr std::array<kv::KnownBad, 19> known_bad = {{
     {"no-second-read", "an INSERT commits without a second read (R2)", 13},
     {"skips-pending", "the second read looks for committed entries alone", 2},
     {"get-sees-pending", "a GET returns the value of a pending entry", 2},
@@ -36,6 +37,10 @@ inline constexpr std::array<kv::KnownBad, 15> known_bad = {{
     {"inserts-while-moving", "an INSERT commits where a split has looked", 187},
     {"moves-unfrozen", "a split copies words that others change (R9)", 15},
     {"header-after-read", "a split looks before its header is seen (R8)", 45},
+    {"moved-before-copied", "a bucket's entries count as moved before they are copied (R11)", 10},
+    {"put-without-look", "a PUT does not look whether its key is there (R4)", 1},
+    {"scrub-leaves-pending", "a scrub leaves what dead clients were inserting (R15)", 43},
+    {"scrub-leaves-locks", "a scrub leaves the locks of dead clients (R15)", 187},
     {"chunk-given-twice", "a chunk whose ALLOC is repeated is another client's too", 0, "chunks_test"},
 }};
 using Flaw = kv::Flaw<known_bad>;
@@ -79,35 +84,9 @@ constexpr std::string_view buckets_region = "race.buckets";  // buckets_bytes fo
 constexpr std::uint64_t buckets_bytes = 1024;
 constexpr std::string_view directory_region = "race.directory";  // of each worker, to READ a directory into
 
-// A free block, which no slot names, and the generation that its next use gives it.
-struct Block {
-  std::uint64_t number = 0;  // offset in the node's blocks, in units of 64 bytes
-  std::uint32_t generation = 0;
-};
-
-// The free blocks of one worker on one node, in the order in which they became free. Consecutive blocks that
-// became free together are stored as one run, because in the published variant a client begins with millions
-// of them.
-class FreeBlocks {
- public:
-  // Adds `count` consecutive blocks, each of `units` times 64 bytes, that have the generation of the first.
-  void add(Block first, std::uint64_t count = 1, std::uint64_t units = 0) {
-    if (count > 0) runs_.push_back({first, count, units});
-    size_ += count;
-  }
-  [[nodiscard]] std::optional<Block> take_oldest();
-  [[nodiscard]] std::uint64_t size() const { return size_; }
-
-  struct Run {
-    Block first;
-    std::uint64_t count = 0, units = 0;  // Block::number grows by `units` from one block to the next
-  };
-  [[nodiscard]] const std::deque<Run>& runs() const { return runs_; }  // oldest first
-
- private:
-  std::deque<Run> runs_;
-  std::uint64_t size_ = 0;
-};
+// A free block, which no slot names, by its offset in units of 64 bytes; and those of a worker on one node.
+// In the published variant a client begins with millions of them.
+using chunks::Block, chunks::FreeBlocks;
 
 // A CAS from `before` to `after` that ended in an error and whose slot could not be read since, so that its
 // outcome is unknown; and by kind (Step) how its outcome is settled.

@@ -486,7 +486,7 @@ Result<> apply_protocol(const Given& given, const kv::Registry& registry, BenchO
   o.protocol_options = kv::Options(module->options());
   for (const kv::OptionSpec& spec : module->options()) {
     if (const std::string& initial = initial_on(o.fabric, spec); initial != spec.initial)
-      LOCH_TRY(o.protocol_options.set(spec.key, initial));
+      LOCH_TRY(o.protocol_options.set_default(spec.key, initial));
   }
   for (const auto& [name, other] : registry) {
     for (const kv::OptionSpec& spec : other->options()) {

@@ -67,7 +67,7 @@ Result<> choose_options(const PlanRequest& request, Plan& plan) {
     else if (spec.role == kv::OptionRole::reconnect_timeout)
       value = reconnect_timeout;
     if (value.empty()) continue;
-    LOCH_TRY(plan.options.set(spec.key, value));
+    LOCH_TRY(plan.options.set_default(spec.key, value));
     plan.chosen[spec.key] = value;
   }
   for (const auto& [key, value] : request.settings) LOCH_TRY(plan.options.set(key, value));

@@ -161,7 +161,7 @@ std::optional<FuzzScenario> without_knob(FuzzScenario s, const std::string& key)
   const auto specs = s.plan.module->options();
   const auto spec = std::ranges::find(specs, key, &kv::OptionSpec::key);
   if (spec == specs.end() || s.knobs.erase(key) == 0) return std::nullopt;
-  if (!s.plan.options.set(key, spec->initial)) return std::nullopt;
+  if (!s.plan.options.set_default(key, spec->initial)) return std::nullopt;
   plan_repairs(s);
   return s;
 }

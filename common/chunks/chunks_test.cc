@@ -3,10 +3,14 @@
 // requests fail and when a node has no block left.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <deque>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "common/base/rng.h"
+#include "common/chunks/free_blocks.h"
 #include "common/chunks/manager.h"
 #include "race/module.h"
 #include "tests/support/store_cluster.h"
@@ -19,6 +23,38 @@ using support::make_fabric, support::small_deploy, support::StoreCluster;
 
 ChunkPlan plan_of(std::uint64_t blocks, std::uint32_t chunk, Flaw flaw = Flaw::none) {
   return {.first = 100, .blocks = blocks, .chunk = chunk, .clients = 3, .messages = {}, .flaw = flaw};
+}
+
+TEST(FreeBlocks, AreTakenInTheOrderInWhichTheyBecameFree) {
+  constexpr std::uint64_t units = 3;
+  FreeBlocks blocks;
+  std::deque<Block> model;
+  Rng rng(1, "free blocks");
+  for (std::uint32_t step = 0; step < 2'000; ++step) {
+    // 200 steps that mostly take blocks, which empties the list now and then, alternate with 200 that mostly
+    // add.
+    if (rng.chance(step / 200 % 2 == 0 ? 0.8 : 0.3)) {
+      const std::optional<Block> taken = blocks.take_oldest();
+      ASSERT_EQ(taken.has_value(), !model.empty());
+      if (!taken) continue;
+      EXPECT_EQ(taken->number, model.front().number);
+      EXPECT_EQ(taken->generation, model.front().generation);
+      model.pop_front();
+    } else if (rng.chance(0.1)) {
+      const std::uint64_t count = rng.below(6);
+      blocks.add({step, 0}, count, units);
+      for (std::uint64_t i = 0; i < count; ++i) model.push_back({step + i * units, 0});
+    } else {
+      blocks.add({step, step % 5});
+      model.push_back({step, step % 5});
+    }
+    ASSERT_EQ(blocks.size(), model.size());
+    std::deque<std::uint64_t> numbers;
+    for (const FreeBlocks::Run& run : blocks.runs()) {
+      for (std::uint64_t i = 0; i < run.count; ++i) numbers.push_back(run.first.number + i * run.units);
+    }
+    EXPECT_TRUE(std::ranges::equal(numbers, model, {}, {}, &Block::number));
+  }
 }
 
 TEST(Manager, GivesEachBlockOnce) {
@@ -206,6 +242,14 @@ TEST(Module, RefusesInOneLine) {
   EXPECT_EQ(refused(config, chunks_of("4")), "");
   EXPECT_NE(refused(config, {}).find("servers: race has no server workers, 1 were asked for; expected 0"),
             std::string::npos);
+  std::map<std::string, std::string> slow = chunks_of("4");
+  slow["race.alloc-cpu"] = "5us";
+  EXPECT_EQ(refused(config, slow), "");
+  config.server_workers = 0;
+  EXPECT_EQ(refused(config, {{"race.alloc-cpu", "0ns"}, {"race.chunk-blocks", "4"}}), "");
+  EXPECT_EQ(refused(config, {{"race.alloc-cpu", "5us"}}),
+            "race.alloc-cpu: without chunks no client makes an ALLOC; expected 0, or race.allocation chunks "
+            "alongside it");
   for (const std::uint32_t servers : {0U, 2U}) {
     config.server_workers = servers;
     EXPECT_NE(refused(config, chunks_of("4")).find("servers: race.allocation chunks: one server worker"),

@@ -52,8 +52,18 @@ std::uint32_t managers(const kv::Options& options) {
 
 bool needs_memory_nodes(const kv::Options& options) { return has_choice(options, ".placement", "remote"); }
 
+Result<> check_unused(const std::string& protocol, const kv::Options& options) {
+  if (managers(options) != 0 || options.integer(protocol + ".alloc-cpu") == 0) return {};
+  return fail(
+      ErrorCode::invalid_argument,
+      fmt::format("{0}.alloc-cpu: without chunks no client makes an ALLOC; expected 0, or {0}{1} chunks "
+                  "alongside it",
+                  protocol, allocation));
+}
+
 Result<> check_servers(const std::string& protocol, const kv::DeployConfig& config,
                        const kv::Options& options) {
+  LOCH_TRY(check_unused(protocol, options));
   const std::uint32_t wanted = managers(options);
   if (config.server_workers == wanted) return {};
   const std::string what = wanted == 0 ? fmt::format("{} has no server workers", protocol)

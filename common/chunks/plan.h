@@ -60,8 +60,11 @@ void add_options(std::vector<kv::OptionSpec>& specs, const std::string& protocol
 // Whether the options place the protocol's data on nodes that drive no load, so that the deployment needs
 // such nodes (PROTOCOL.placement remote).
 [[nodiscard]] bool needs_memory_nodes(const kv::Options& options);
-// Refuses any other number of server workers than managers(); for a protocol without server workers of its
-// own.
+// Refuses a CPU time of ALLOCs where no client makes any. The size of a chunk is not refused: experiments
+// compare systems with and without chunks along it.
+[[nodiscard]] Result<> check_unused(const std::string& protocol, const kv::Options& options);
+// Refuses what check_unused() refuses, and any other number of server workers than managers(); for a protocol
+// without server workers of its own.
 [[nodiscard]] Result<> check_servers(const std::string& protocol, const kv::DeployConfig& config,
                                      const kv::Options& options);
 // The plan by which each node gives out `blocks` blocks, of which the first has number `first`; none if the

@@ -18,6 +18,12 @@ Options::Options(std::vector<OptionSpec> specs) : specs_(std::move(specs)) {
 }
 
 Result<> Options::set(std::string_view key, std::string_view text) {
+  LOCH_TRY(set_default(key, text));
+  given_.insert(find_option(specs_, key)->key);
+  return {};
+}
+
+Result<> Options::set_default(std::string_view key, std::string_view text) {
   const OptionSpec* spec = find_option(specs_, key);
   if (spec == nullptr) {
     std::vector<std::string> keys;
@@ -30,6 +36,7 @@ Result<> Options::set(std::string_view key, std::string_view text) {
   auto value = settings::parse(*spec, text);
   if (!value) return std::unexpected(std::move(value.error()));
   values_[spec->key] = std::move(*value);
+  if (const auto given = given_.find(spec->key); given != given_.end()) given_.erase(given);
   return {};
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -42,6 +43,10 @@ class Options {
   // Parses and sets one value; the error names the key, what was expected, and for an unknown key
   // the nearest valid name.
   [[nodiscard]] Result<> set(std::string_view key, std::string_view text);
+  // The same for a default that depends on where the options are used: the option does not count as given.
+  [[nodiscard]] Result<> set_default(std::string_view key, std::string_view text);
+  // Whether set() has given the option a value, be it the default's.
+  [[nodiscard]] bool is_given(std::string_view key) const { return given_.contains(key); }
 
   [[nodiscard]] bool boolean(std::string_view key) const;
   // The value of an option of type integer, size (bytes) or duration (ns).
@@ -57,6 +62,7 @@ class Options {
   [[nodiscard]] const Value& at(std::string_view key) const;
   std::vector<OptionSpec> specs_;
   std::map<std::string, Value, std::less<>> values_;
+  std::set<std::string, std::less<>> given_;
 };
 
 }  // namespace loch::kv

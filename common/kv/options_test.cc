@@ -31,6 +31,21 @@ TEST(Options, AnAliasSetsItsOption) {
   EXPECT_FALSE(options.set("nessie.fix-h3", "true").has_value());
 }
 
+TEST(Options, ADefaultIsNotGiven) {
+  Options options({{"nessie.filter-bits", OptionType::integer, "7", "", {}, 0, 15},
+                   fix_option("nessie", "h2", "unique EMPTY words")});
+  EXPECT_FALSE(options.is_given("nessie.filter-bits"));
+  ASSERT_TRUE(options.set("nessie.filter-bits", "7").has_value());
+  EXPECT_TRUE(options.is_given("nessie.filter-bits")) << "the default's value, but given";
+  EXPECT_FALSE(options.set("nessie.filter-bits", "99").has_value());
+  EXPECT_TRUE(options.is_given("nessie.filter-bits")) << "a value that was refused changes nothing";
+  ASSERT_TRUE(options.set_default("nessie.filter-bits", "3").has_value());
+  EXPECT_FALSE(options.is_given("nessie.filter-bits"));
+  EXPECT_EQ(options.integer("nessie.filter-bits"), 3);
+  ASSERT_TRUE(options.set("nessie.fix-h2", "true").has_value());
+  EXPECT_TRUE(options.is_given("nessie.mend-h2")) << "by its alias";
+}
+
 TEST(Options, TextIsTakenAsItIs) {
   Options options({{"pilaf.log", OptionType::text, "", "", {}}});
   EXPECT_EQ(options.text("pilaf.log"), "");

@@ -53,6 +53,10 @@ class Fuzz(EndToEnd):
             (("nessie.backoff-cap=1ns",), "nessie.backoff-start"),
             (("race.begin-smaller=3",), "race.growth"),
             (("race.variant=published", "race.begin-smaller=1"), "cannot split"),
+            (("race.variant=published", "race.growth=2"), "race.growth: the published variant cannot split"),
+            (("race.growth=0", "race.split-share=0.5"), "race.split-share: the table cannot split"),
+            (("race.alloc-cpu=5us",), "race.allocation chunks"),
+            (("nessie.alloc-cpu=5us",), "nessie.allocation chunks"),
             (("race.reuse=true",), "race.variant published"),
             (("race.allocation=chunks", "race.chunk-blocks=1048576"), "bytes of each of"),
         ):

@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median_low
 from typing import Any, Callable
 
-from loch import places
+from loch import interleaving, places
 from loch.ending import CommandError, one_line, status_of
 from loch.flags import Parser
 from loch.written import write_atomically
@@ -24,6 +24,7 @@ examples:
   ./loch sequence nessie                                     ./nessie.svg
   ./loch sequence herd --out /tmp -- --value-size 64 --hardware connectx3-56g-ib
   ./loch sequence --all --out docs/protocols/figures         the figures of docs/protocols, after the simulator's times changed
+  ./loch sequence race --holes --out docs/protocols/figures  the orders of requests that show race's holes
 
 exit status: 0 drawn, 1 the run failed, 2 bad input"""
 OPERATIONS = (("GET", ["--get", "1"]), ("PUT", ["--get", "0"]), ("DELETE", ["--get", "0", "--delete", "1"]))
@@ -384,8 +385,9 @@ def protocols(program: str) -> list[str]:
     return [line.split()[0] for line in said.splitlines() if line and not line.startswith(" ")]
 
 
-def parse(argv: list[str]) -> tuple[list[str], bool, Path, list[str]]:
-    """The arguments of `loch sequence`: protocols, whether all are drawn, output folder, and flags for loch bench."""
+def parse(argv: list[str]) -> tuple[list[str], bool, bool, Path, list[str]]:
+    """The arguments of `loch sequence`: protocols, whether all are drawn, whether their holes are, output folder, and
+    flags for loch bench."""
     at = argv.index("--") if "--" in argv else len(argv)
     parser = Parser(
         prog="loch sequence", description=(__doc__ or "").split(": ", 1)[1], epilog=EPILOG, allow_abbrev=False
@@ -394,13 +396,26 @@ def parse(argv: list[str]) -> tuple[list[str], bool, Path, list[str]]:
         "protocols", nargs="*", metavar="PROTOCOL", help="whose operations are drawn: loch list protocols"
     )
     parser.add_argument("--all", action="store_true", help="all protocols")
-    parser.add_argument("--out", metavar="DIR", default=".", help="folder of the files PROTOCOL.svg (the current one)")
+    parser.add_argument(
+        "--holes", action="store_true", help="instead, the interleavings of loch explore that show the protocol's holes"
+    )
+    parser.add_argument(
+        "--out",
+        metavar="DIR",
+        default=".",
+        help="folder of the files PROTOCOL.svg, PROTOCOL-HOLE.svg (the current one)",
+    )
     given = parser.parse_args(argv[:at])
     if given.all == bool(given.protocols):
         parser.error("expected one PROTOCOL or more, or --all (loch list protocols)")
     if not os.path.isdir(given.out):
         parser.error(f"--out {given.out}: no such folder")
-    return given.protocols, given.all, Path(given.out), argv[at + 1 :]
+    if given.holes and argv[at + 1 :]:
+        parser.error("--holes: flags of loch bench change nothing; expected none after --")
+    for name in given.protocols if given.holes else []:
+        if not interleaving.holes_of(name):
+            parser.error(f"--holes: {name} has none in {interleaving.SCENARIOS.name}")
+    return given.protocols, given.all, given.holes, Path(given.out), argv[at + 1 :]
 
 
 def main(argv: list[str], set_up: Callable[[], int], program: str) -> int:
@@ -408,13 +423,18 @@ def main(argv: list[str], set_up: Callable[[], int], program: str) -> int:
     checked."""
 
     def called() -> int:
-        names, is_all, folder, more = parse(argv)
+        names, is_all, has_holes, folder, more = parse(argv)
         status = set_up()
         if status:
             return status
         for name in protocols(program) if is_all else names:
-            write_atomically(folder / f"{name}.svg", diagram(name, more, program))
-            print(folder / f"{name}.svg")
+            if not has_holes:
+                write_atomically(folder / f"{name}.svg", diagram(name, more, program))
+                print(folder / f"{name}.svg")
+                continue
+            for hole in interleaving.holes_of(name):
+                write_atomically(folder / hole.file(name), interleaving.diagram(hole, name, program))
+                print(folder / hole.file(name))
         return 0
 
     return status_of(called, "loch sequence")
