@@ -66,6 +66,8 @@ class Summary(unittest.TestCase):
             "| ports pause (hardware_set=link.port_buffer=0), off in the profiles | 2 | 23.5% | 7.5% | 45.0% | 10.0% |",
             said,
         )
+        row.commit = "fedcba98765432"
+        self.assertIn(", both by commit fedcba987654 |", ablation.markdown(ablation.Table([row], ["x"]), off))
         said = ablation.markdown(ablation.Table([], []), off)
         self.assertIn("No run was with: ports pause (hardware_set=link.port_buffer=0).", said)
 

@@ -47,6 +47,7 @@ class Row:
     worse: int = 0  # numbers whose error is larger without the mechanism by more than POINT
     better: int = 0
     papers: dict[str, int] = field(default_factory=dict)  # paper -> its numbers among these
+    commit: str = ""  # of the program of this row's runs, with and without, if it is not the table's
 
 
 @dataclass
@@ -132,6 +133,8 @@ def markdown(table: Table, known: list[Mechanism]) -> str:
             said += ", off in the profiles"
             errors = [errors[1], errors[0], errors[3], errors[2]]
             worse, better = better, worse
+        if each.commit:
+            said += f", both by commit {each.commit[:12]}"
         cells = ["–" if error is None else f"{error:.1%}" for error in errors]
         judged = f"{worse} worse, {better} better" if each.numbers else "–"
         rows.append([said, str(each.numbers), *cells, judged])
