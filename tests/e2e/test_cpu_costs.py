@@ -15,7 +15,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 from loch.ending import CommandError  # noqa: E402
 from loch.measured_rows import cpu  # noqa: E402
 
-COSTS = {
+COSTS: dict[str, Any] = {
     "memory_bytes": 1 << 30,
     "clock": 3.0,
     "memory": 120.0,
@@ -29,7 +29,7 @@ COSTS = {
     "copy_byte": 0.1,
     "post": 40.0,
 }
-PROCESSOR = cpu.Processor("Xeon Test", (2.0, 2.5), (80.0, 100.0))
+PROCESSOR = cpu.Processor("Xeon Test", (2.0, 2.5), (80.0, 100.0), (40.0, 53.0))
 
 
 def result(**counters: float) -> dict[str, Any]:
@@ -47,23 +47,51 @@ class Work(unittest.TestCase):
         with self.assertRaises(CommandError):
             cpu.work_of(result())
 
-    def test_scaled_by_clock_rate_or_by_the_latency_of_memory(self) -> None:
-        low, high = cpu.scaled(600, COSTS, PROCESSOR)
-        self.assertAlmostEqual(low, 600 * 80 / 120)
+    def test_in_caches_by_the_clock_and_beyond_by_the_latency_of_memory(self) -> None:
+        work = cpu.Work(cpu.CASES[0], small=300, small_pages=600)
+        low, high = cpu.scaled(work, COSTS, PROCESSOR) or (0, 0)
+        self.assertAlmostEqual(low, 300 * 3.0 / 2.5 + 300 * 80 / 120)  # as if a miss of the TLB cost nothing there
+        self.assertAlmostEqual(high, 300 * 3.0 / 2.0 + 300 * 100 / 90)
+        low, high = cpu.scaled(work, {**COSTS, "line": 20.0}, PROCESSOR) or (0, 0)  # lines come from the other core
+        self.assertAlmostEqual(high, 300 * 53 / 20 + 300 * 100 / 90)
+        low, high = cpu.scaled(cpu.Work(cpu.CASES[0], small=700, small_pages=600), COSTS, PROCESSOR) or (0, 0)
         self.assertAlmostEqual(high, 600 * 3.0 / 2.0)
+        self.assertIsNone(cpu.scaled(cpu.Work(cpu.CASES[0], small=300), COSTS, PROCESSOR))
 
     def test_a_simulated_server_is_judged_by_the_range(self) -> None:
         case = cpu.CASES[0]
-        for simulated, verdict in ((399.0, "too cheap"), (401.0, "in"), (899.0, "in"), (901.0, "too dear")):
+        for simulated, verdict in ((559.0, "too cheap"), (561.0, "in"), (783.0, "in"), (784.0, "too dear")):
             table = cpu.work_table([cpu.Work(case, 300, 500, 600, simulated)], COSTS, PROCESSOR)
-            self.assertIn(f"400 to 900: simulated is {verdict}\n", table)
+            self.assertIn(f"560 to 783: simulated is {verdict}\n", table)
         table = cpu.work_table([cpu.Work(case, 300, None, None, 500)], COSTS, PROCESSOR)
         self.assertNotIn("scaled range over", table)
+
+    def test_of_two_measurements_the_lesser_times_count(self) -> None:
+        slower = {**COSTS, "memory": 700.0, "clock": 2.9, "hash": 4.0}
+        self.assertEqual(cpu.least(COSTS, slower), {**COSTS, "hash": 4.0})
+
+    def test_what_is_measured_on_is_said(self) -> None:
+        self.assertEqual(
+            cpu.measured_on(11 << 30, False, 1),
+            "table of 11.0 GiB, half of what is available, for less than 32 GiB are; 1 server worker, 1 client, "
+            "150 requests outstanding\n",
+        )
+        self.assertIn("table of 16.0 GiB; 4 server workers, 4 clients, 148", cpu.measured_on(16 << 30, False, 4))
+        self.assertIn("table of 1.0 GiB;", cpu.measured_on(1 << 30, True, 1))
+
+    def test_each_core_has_a_server_or_a_client_and_slots_are_as_many(self) -> None:
+        for workers in (1, 6, 200):
+            flags = cpu.CASES[0].flags(workers)
+            servers, clients, window = (int(flags[flags.index(f"--{n}") + 1]) for n in ("servers", "clients", "window"))
+            self.assertEqual((servers, clients), (workers, workers))
+            self.assertEqual(window, max(1, 150 // workers))
 
     def test_each_profile_with_a_processor_has_the_constants(self) -> None:
         for hardware in ("connectx3-10gbe", "connectx3-56g-ib", "connect-ib-2x56g", "connectx6-200g-ib"):
             base, turbo = cpu.processor_of(hardware).clock_ghz
             self.assertLess(base, turbo)
+            for low, high in (cpu.processor_of(hardware).memory_ns, cpu.processor_of(hardware).line_ns):
+                self.assertTrue(30 < low < high < 150)
             table = cpu.costs_table(COSTS, cpu.constants_of(hardware), hardware)
             self.assertIn("cpu.line                  -", table)
         with self.assertRaises(CommandError):
@@ -72,7 +100,8 @@ class Work(unittest.TestCase):
     def test_the_largest_table_fills_the_memory_that_is_given(self) -> None:
         flags = cpu.run_flags(cpu.Case("nessie-sd", "GET", 936), "small_pages", "connectx3-10gbe", 16 << 30, 1)
         keys = int(flags[flags.index("--keys") + 1])
-        self.assertAlmostEqual(keys * 1000 * cpu.OVERHEAD, 16 << 30, delta=2000)
+        self.assertAlmostEqual(keys * 1000 * cpu.OVERHEAD["nessie-sd"], 16 << 30, delta=2000)
+        self.assertEqual(flags[flags.index("--memory") + 1], str((20 << 30) + (64 << 20)))
 
 
 class Command(EndToEnd):
@@ -93,6 +122,7 @@ class Command(EndToEnd):
                 self.assertGreater(request[name], 0, (name, request))
                 self.assertLess(request[name], 1e6, (name, request))
         self.assertIn("scaled to Xeon E5-2620 v2", done.stdout)
+        self.assertIn(f"{out['outstanding']} requests outstanding", done.stdout)
 
     def test_bad_input(self) -> None:
         for words, expected in (
@@ -100,6 +130,8 @@ class Command(EndToEnd):
             (["--memory", "900T"], "--memory"),
             (["--hardware", "susitna"], "no processor is known"),
             (["--seconds", "0"], "expected 0.01 to 3600"),
+            (["--cores", "1"], "--cores 1: expected 2 to"),
+            (["--cores", "100000"], "--cores 100000: expected 2 to"),
             (["--memmory", "1G"], "did you mean --memory"),
         ):
             done = self.calibrate(*words)

@@ -38,9 +38,9 @@ def the_tool():
 
 
 class Touched(unittest.TestCase):
-    def is_touched(self, name, change):
+    def is_touched(self, name, change, **more):
         tool = the_tool()
-        return tool.is_touched(tool.load(PAPER / f"{name}.yaml"), change)
+        return tool.is_touched(tool.load(PAPER / f"{name}.yaml"), tool.ablation.Mechanism("m", change, **more))
 
     def test_a_constant_that_is_off_in_the_profile_touches_nothing(self):
         self.assertTrue(self.is_touched("nessie-2017-table1", "hardware_set=link.port_buffer=0"))
@@ -61,6 +61,20 @@ class Touched(unittest.TestCase):
         self.assertTrue(self.is_touched("nessie-2017-table1", change))
         self.assertFalse(self.is_touched("nessie-2015-figure7", change))
         self.assertFalse(self.is_touched("nessie-2017-table1", "systems.CD.nessie-hy.index-access=cpu"))
+
+    def test_what_is_off_touches_experiments_where_it_can_act(self):
+        late = "hardware_set=link.pause_delay=5500"
+        self.assertTrue(self.is_touched("nessie-2017-table1", late, is_off=True, needs="link.port_buffer"))
+        self.assertFalse(self.is_touched("herd-2014-figure8", late, is_off=True, needs="link.port_buffer"))
+        work = {"is_off": True, "protocols": ("nessie-sd", "pilaf")}
+        self.assertTrue(self.is_touched("nessie-2017-table1", "server_work=1800ns", **work))
+        self.assertFalse(self.is_touched("nessie-2017-figure13", "server_work=1800ns", **work))
+
+    def test_each_mechanism_of_the_tree_touches_an_experiment(self):
+        tool = the_tool()
+        files = [tool.load(path) for path in sorted(PAPER.glob("*.yaml"))]
+        for mechanism in tool.ablation.mechanisms():
+            self.assertTrue(any(tool.is_touched(each, mechanism) for each in files), mechanism)
 
 
 class Run(unittest.TestCase):

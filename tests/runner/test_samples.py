@@ -14,6 +14,7 @@ from support import FAKE, ROOT, SMALL, Folder, read
 from loch.runner import band_report, bands, factors, influence, intervals
 from loch.runner.errors import BadInput
 from loch.runner.factors import Assumption, Factor, Range, Reading
+from loch.runner.readings import readings
 from loch.runner.tables import Results
 
 
@@ -156,8 +157,96 @@ class Draws(unittest.TestCase):
         for point in factors.points(fixed, {}, drawn, 0):
             self.assertEqual(point.params["hardware_set"], "nic.pipeline=150")
 
+
+class Readings(unittest.TestCase):
+    """Readings that are more than one option of a protocol."""
+
+    def setUp(self):
+        os.environ.setdefault("LOCH_HOME", str(ROOT))
+
+    def draws(self, text, reading, option):
+        """What each system of an experiment gets of an option in six draws; None: what the experiment says."""
+        experiment = read(text)
+        some = [each for each in factors.of(experiment, str(FAKE), [reading], []) if each.reading]
+        drawn = factors.draw(some, 6, 1, str(FAKE))
+        found = {}
+        for index in range(6 if some else 0):
+            for point in factors.points(experiment, {}, drawn, index):
+                found.setdefault((point.system, *point.axes.values()), set()).add(point.params.get(option))
+        return found
+
+    def test_an_option_of_the_load_and_of_one_figure_alone(self):
+        reading = Reading("get", (0.5, 0.9), ("nessie-2017",), "s", items=("Table 1",))
+        self.assertEqual(set().union(*self.draws(SMALL, reading, "get").values()), {0.5, 0.9})
+        self.assertEqual(self.draws(SMALL.replace("Table 1", "Figure 9"), reading, "get"), {})
+        self.assertEqual(
+            self.draws(SMALL.replace("get: 0.5, ", "").replace("axes: {", "axes: {get: [0.5], "), reading, "get"), {}
+        )
+
+    def test_options_that_go_together_and_are_those_of_some_protocols(self):
+        both = SMALL.replace("workload:", "  SD: {protocol: nessie-sd, servers: 1, clients: 11}\nworkload:")
+        reading = Reading("servers, clients", ((1, 11), (2, 10)), ("nessie-2017",), "s", protocols=("nessie-sd",))
+        experiment = read(both)
+        (factor,) = [each for each in factors.of(experiment, str(FAKE), [reading], []) if each.reading]
+        self.assertEqual((factor.name, factor.levels), ("servers, clients", ("1, 11", "2, 10")))
+        drawn = factors.draw([factor], 4, 1, str(FAKE))
+        found = {
+            (p.system, p.params.get("servers"), p.params["clients"])
+            for i in range(4)
+            for p in factors.points(experiment, {}, drawn, i)
+        }
+        self.assertEqual(found, {("CD", None, 12), ("SD", 1, 11), ("SD", 2, 10)})
+
+    def test_factors_of_what_the_experiment_sets(self):
+        reading = Reading("nessie.filter-bits", (1, 4), ("nessie-2017",), "s", is_multiple=True, most=16)
+        self.assertEqual(self.draws(SMALL, reading, "nessie.filter-bits"), {})  # no system sets it
+        given = SMALL.replace("keys: 1000", "keys: 1000, nessie.filter-bits: {value_size < 4K: 2, else: 7}")
+        found = self.draws(given, reading, "nessie.filter-bits")
+        self.assertEqual(found, {("CD", 2048): {"2", "8"}, ("CD", 4096): {"7", "16"}, ("CD", 8192): {"7", "16"}})
+        differs = given.replace(
+            "clients: 12}", "clients: 12}\n  NF: {protocol: nessie, nessie.filter-bits: 0, clients: 12}"
+        )
+        self.assertEqual(self.draws(differs, reading, "nessie.filter-bits"), {})
+
+    def test_an_axis_is_multiplied_and_keeps_its_names(self):
+        text = SMALL.replace("value_size: [2K, 4K, 8K]", "hogs: [0, 1, 12]").replace(
+            "keys: 1000", "keys: 1000, value_size: 2K"
+        )
+        reading = Reading("hogs", (0.5, 2), ("nessie-2017",), "s", is_multiple=True, least=2)
+        self.assertEqual(self.draws(text, reading, "hogs"), {("CD", 0): {0}, ("CD", 1): {1}, ("CD", 12): {6, 24}})
+        self.assertEqual(self.draws(text, Reading("hogs", (0, 4), ("nessie-2017",), "s"), "hogs"), {})
+        time = SMALL.replace("value_size: [2K, 4K, 8K]", "think: [0us, 10us]").replace(
+            "keys: 1000", "keys: 1000, value_size: 2K"
+        )
+        reading = Reading("think", (0.5, 2), ("nessie-2017",), "s", is_multiple=True)
+        self.assertEqual(self.draws(time, reading, "think"), {("CD", 0): {0}, ("CD", 10000): {5000, 20000}})
+
     def test_the_readings_of_the_tree_have_sources(self):
-        self.assertTrue(factors.readings())
+        found = readings()
+        self.assertGreater(len(found), 10)
+        for each in found:
+            self.assertGreater(len(each.source), 40, each)
+        for paper in {paper for each in found for paper in each.papers}:  # one factor a name and figure
+            names = [(each.name, item) for each in found if paper in each.papers for item in each.items or ("",)]
+            self.assertEqual(len(names), len(set(names)))
+
+    def test_bad_readings(self):
+        good = "readings:\n  - {option: o, values: [1, 2], papers: [p], source: t}\n"
+        for text, said in (
+            (good.replace(", source: t", ""), "source: a reading needs"),
+            (good.replace("[1, 2]", "[1]"), "two values or more"),
+            (good.replace("values: [1, 2], ", ""), "either values or times"),
+            (good.replace("values: [1, 2]", "values: [1, 2], times: [1, 2]"), "either values or times"),
+            (good.replace("values: [1, 2]", "times: [1, x]"), "numbers above 0"),
+            (good.replace("option: o", "option: [o, q]"), "lists of 2 values"),
+            (good.replace("papers", "most: 3, papers"), "beside times"),
+            (good.replace("papers", "pappers"), "expected one of"),
+        ):
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "readings.yaml"
+                path.write_text(text, encoding="utf-8")
+                with self.assertRaisesRegex(BadInput, said):
+                    readings(path)
 
 
 class Windows(unittest.TestCase):

@@ -60,6 +60,16 @@ class Summary(unittest.TestCase):
         )
         self.assertIn("Independent numbers: 2 of p; from x. Program of commit 0123456789ab.", said)
         self.assertIn("No run was without: atomics hold (hardware_set=nic.atomic_hold=0).", said)
+        off = [ablation.Mechanism("ports pause", "hardware_set=link.port_buffer=0", is_off=True)]
+        said = ablation.markdown(ablation.Table([row], ["x"]), off)
+        self.assertIn(
+            "| ports pause (hardware_set=link.port_buffer=0), off in the profiles | 2 | 23.5% | 7.5% | 45.0% | 10.0% |",
+            said,
+        )
+        row.commit = "fedcba98765432"
+        self.assertIn(", both by commit fedcba987654 |", ablation.markdown(ablation.Table([row], ["x"]), off))
+        said = ablation.markdown(ablation.Table([], []), off)
+        self.assertIn("No run was with: ports pause (hardware_set=link.port_buffer=0).", said)
 
     def test_the_mechanisms_of_the_tree_are_changes_that_a_program_takes(self):
         known = ablation.mechanisms()

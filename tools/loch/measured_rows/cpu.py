@@ -21,15 +21,20 @@ from loch.written import why_not, write_atomically
 EPILOG = """First the constants `cpu` of the hardware profile, beside the same work on this machine (`loch cpu`). Then the work of
 a server for one request: real servers answer clients on the fabric shm, with a table of MEMORY in pages of 4 KiB, the
 same in huge pages, and with a table that fits into caches; and simulated servers do, without what they are charged for
-posting. Each time is a median without the WRITE of the reply. `scaled` is the largest table's time on the profile's
-processor: between the ratio of clock rates and the ratio of memory latencies. Two processors of one clock rate need not
-be equally fast, so the range is no bound. Clients and servers need a core each.
+posting. Each time is a median without the WRITE of the reply. Half of the cores have a server each and half a client;
+150 requests are outstanding, in slots a value apart, as many as a NessieSD node has from 15 nodes of 10 clients.
+`scaled` is the largest table's time on the profile's processor (experiments/hardware/data/processors.csv): what the
+work takes in caches by the ratio of clock rates and by that of lines that come from another core, what it takes beyond
+by that of memory latencies, with this machine's misses of the TLB (at most) or without (at least). Two processors that
+are alike in these need not be equally fast, so the range is no bound.
 
 example: ./loch calibrate --cpu --hardware connectx3-10gbe
 exit status: 0; 1 a run failed; 2 bad input"""
-RUN_S = 600.0  # seconds of real time after which a run is given up
+RUN_S = 900.0  # seconds of real time after which a run is given up
+SLOTS = 150  # requests outstanding at a server node: those of 15 nodes of 10 clients
+MEMORY_WANTED = 16 << 30  # bytes of the largest table, where twice as much is available
 SMALL_KEYS = 200  # keys of a table that fits into caches
-OVERHEAD = 1.6  # memory that a table takes, as a multiple of its values
+OVERHEAD = {"nessie-sd": 1.66, "herd": 2.0}  # memory that a table takes at most, as a multiple of its values
 POSTING = "cpu.post=0,cpu.doorbell=0,cpu.write_combine=0"
 PR_SET_THP_DISABLE = 41
 
@@ -42,10 +47,12 @@ class Case:
     operation: str  # GET or PUT
     value_size: int  # bytes
 
-    def flags(self) -> list[str]:
+    def flags(self, workers: int) -> list[str]:
+        """The flags of a run with `workers` server workers and as many clients."""
         mix = "1" if self.operation == "GET" else "0"
-        given = ["--protocol", self.protocol, "--nodes", "2", "--server-nodes", "1", "--servers", "1"]
-        given += ["--clients", "1", "--window", "16", "--key-size", "16", "--value-size", str(self.value_size)]
+        given = ["--protocol", self.protocol, "--nodes", "2", "--server-nodes", "1", "--servers", str(workers)]
+        given += ["--clients", str(workers), "--window", str(max(1, SLOTS // workers))]
+        given += ["--key-size", "16", "--value-size", str(self.value_size)]
         return [*given, "--get", mix, "--service-times", "--json", "-"]
 
 
@@ -53,7 +60,7 @@ CASES = [
     Case(protocol, operation, value_size)
     for protocol in ("nessie-sd", "herd")
     for operation in ("GET", "PUT")
-    for value_size in (64, 1000)
+    for value_size in ((64, 1000, 16384) if protocol == "nessie-sd" else (64, 1000))
 ]
 
 
@@ -74,7 +81,8 @@ class Processor:
 
     name: str
     clock_ghz: tuple[float, float]  # base and turbo
-    memory_ns: tuple[float, float]  # range of a random access to memory
+    memory_ns: tuple[float, float]  # range of a random access to memory, without a miss of the TLB
+    line_ns: tuple[float, float]  # range of a line that another core has changed
 
 
 def main(words: list[str], setup: Callable[[], int], program: str) -> int:
@@ -89,11 +97,17 @@ def _run(words: list[str], setup: Callable[[], int], program: str) -> int:
     parser.add_argument(
         "--memory", metavar="SIZE", default="", help="of the largest table (half of what is available, at most 16G)"
     )
+    parser.add_argument("--cores", metavar="N", type=int, default=0, help="for servers and clients (all)")
     parser.add_argument("--seconds", metavar="S", type=float, default=1.0, help="seconds of each run (1)")
     parser.add_argument("--json", metavar="FILE", default="", help="write all times here, too")
     given = parser.parse_args(words)
     if not 0.01 <= given.seconds <= 3600:
         raise CommandError(f"--seconds {given.seconds:g}: expected 0.01 to 3600")
+    usable = len(os.sched_getaffinity(0))
+    cores = given.cores or usable
+    if not 2 <= cores <= max(2, usable):
+        raise CommandError(f"--cores {given.cores}: expected 2 to {usable}, the cores that this process may use")
+    workers = cores // 2
     processor = processor_of(given.hardware)
     if given.json and (fault := why_not(given.json)):
         raise CommandError(f"--json {given.json}: {fault}")
@@ -101,13 +115,16 @@ def _run(words: list[str], setup: Callable[[], int], program: str) -> int:
         return status
     costs = _costs(program, given.memory)
     constants = constants_of(given.hardware)
-    works, failures = measure(program, given.hardware, int(costs["memory_bytes"]), given.seconds)
+    memory = int(costs["memory_bytes"])
+    print(measured_on(memory, bool(given.memory), workers))
+    works, failures = measure(program, given.hardware, memory, given.seconds, workers)
+    costs = least(costs, _costs(program, str(memory)))
     print(costs_table(costs, constants, given.hardware))
     print(work_table(works, costs, processor))
     for failure in failures:
         print(f"loch calibrate: {failure}", file=sys.stderr)
     if given.json:
-        write_atomically(given.json, json.dumps(_document(costs, works, processor), indent=1) + "\n")
+        write_atomically(given.json, json.dumps(_document(costs, works, processor, workers), indent=1) + "\n")
     return 1 if failures else 0
 
 
@@ -122,7 +139,17 @@ def processor_of(hardware: str) -> Processor:
         row["processor"],
         (float(row["ghz_base"]), float(row["ghz_turbo"])),
         (float(row["memory_ns_low"]), float(row["memory_ns_high"])),
+        (float(row["line_ns_low"]), float(row["line_ns_high"])),
     )
+
+
+def measured_on(memory_bytes: int, is_given: bool, workers: int) -> str:
+    """What the servers' work is measured on, in a line."""
+    memory = f"{memory_bytes / 2**30:.1f} GiB"
+    if not is_given and memory_bytes < MEMORY_WANTED:
+        memory += ", half of what is available, for less than 32 GiB are"
+    each = f"{workers} server workers, {workers} clients" if workers > 1 else "1 server worker, 1 client"
+    return f"table of {memory}; {each}, {max(1, SLOTS // workers) * workers} requests outstanding\n"
 
 
 def _costs(program: str, memory: str) -> dict[str, Any]:
@@ -137,6 +164,15 @@ def _costs(program: str, memory: str) -> dict[str, Any]:
         raise CommandError(one_line(done.stderr.strip().removeprefix("loch cpu: ")))
     costs: dict[str, Any] = json.loads(done.stdout)
     return costs
+
+
+def least(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    """Of two measurements of a machine on which others may work, the lesser time of each; the higher clock rate."""
+    found = dict(before)
+    for name, value in after.items():
+        if isinstance(value, float):
+            found[name] = (max if name == "clock" else min)(value, before[name])
+    return found
 
 
 def constants_of(hardware: str) -> dict[str, float]:
@@ -186,12 +222,19 @@ def work_of(result: dict[str, Any]) -> float:
     return max(0.0, float(counters["service.median_ns"] - counters["service.posting_ns"] - 2 * clock))
 
 
-def measure(program: str, hardware: str, memory_bytes: int, seconds: float) -> tuple[list[Work], list[str]]:
+def measure(
+    program: str, hardware: str, memory_bytes: int, seconds: float, workers: int
+) -> tuple[list[Work], list[str]]:
     """Runs every case on shm and on the simulator; what could not be measured, in words."""
     works, failures = [Work(case) for case in CASES], []
     runs = [(work, name) for work in works for name in ("simulated", "small", "huge_pages", "small_pages")]
     for work, name in _shown(runs):
-        words = [program, "bench", *work.case.flags(), *run_flags(work.case, name, hardware, memory_bytes, seconds)]
+        words = [
+            program,
+            "bench",
+            *work.case.flags(workers),
+            *run_flags(work.case, name, hardware, memory_bytes, seconds),
+        ]
         try:
             setattr(work, name, _service_time(words, name == "small_pages"))
         except CommandError as error:
@@ -201,12 +244,24 @@ def measure(program: str, hardware: str, memory_bytes: int, seconds: float) -> t
 
 def run_flags(case: Case, name: str, hardware: str, memory_bytes: int, seconds: float) -> list[str]:
     """The flags of one run that tell what it is measured on."""
-    large = max(SMALL_KEYS, int(memory_bytes / OVERHEAD / (case.value_size + 64)))
+    large = max(SMALL_KEYS, int(memory_bytes / OVERHEAD[case.protocol] / (case.value_size + 64)))
     if name == "simulated":
         profile = ["--fabric", "sim", "--hardware", hardware, "--hardware-set", POSTING]
         return [*profile, "--keys", "100000", "--warmup", "200us", "--duration", "2ms"]
     keys = SMALL_KEYS if name == "small" else large
-    return ["--fabric", "shm", "--keys", str(keys), "--warmup", "100ms", "--duration", f"{round(seconds * 1000)}ms"]
+    # by default each of the two nodes would get two fifths of what is available, though the clients' holds no table
+    room = ["--memory", str(memory_bytes * 5 // 4 + (64 << 20))]  # and its request slots
+    return [
+        "--fabric",
+        "shm",
+        *room,
+        "--keys",
+        str(keys),
+        "--warmup",
+        "100ms",
+        "--duration",
+        f"{round(seconds * 1000)}ms",
+    ]
 
 
 def _shown(runs: list[tuple[Work, str]]) -> Iterable[tuple[Work, str]]:
@@ -224,12 +279,22 @@ def title(case: Case) -> str:
     return f"{case.protocol} {case.operation} {case.value_size} B"
 
 
-def scaled(work_ns: float, costs: dict[str, Any], processor: Processor) -> tuple[float, float]:
-    """The least and most that the work may take on the processor: by its clock rate, or by its memory's latency."""
-    factors = [costs["clock"] / each for each in processor.clock_ghz]
-    if costs["memory"] > 0:
-        factors += [each / costs["memory"] for each in processor.memory_ns]
-    return work_ns * min(factors), work_ns * max(factors)
+def scaled(work: Work, costs: dict[str, Any], processor: Processor) -> tuple[float, float] | None:
+    """The least and most ns that the work on the largest table, in 4-KiB pages, may take on the processor; None where it
+    was not measured. What it takes beyond the work in caches is time of memory: here with misses of the TLB, whose
+    price on the processor is not published, so that the least assumes none and the most as many."""
+    if work.small_pages is None or work.small is None:
+        return None
+    near = [costs["clock"] / each for each in processor.clock_ghz]
+    if costs["line"]:
+        near += [each / costs["line"] for each in processor.line_ns]
+    in_caches = min(work.small, work.small_pages)
+    beyond = work.small_pages - in_caches
+    low, high = in_caches * min(near), in_caches * max(near)
+    if costs["memory"] > 0 and costs["memory_huge"] > 0:
+        low += beyond * processor.memory_ns[0] / max(costs["memory"], costs["memory_huge"])
+        high += beyond * processor.memory_ns[1] / min(costs["memory"], costs["memory_huge"])
+    return low, high
 
 
 def costs_table(costs: dict[str, Any], constants: dict[str, float], hardware: str) -> str:
@@ -256,8 +321,8 @@ def work_table(works: list[Work], costs: dict[str, Any], processor: Processor) -
             for each in (work.small, work.huge_pages, work.small_pages, work.simulated)
         ]
         line = f"{title(work.case):<22} {cells[0]:>9} {cells[1]:>11} {cells[2]:>12} {cells[3]:>10}"
-        if work.small_pages is not None:
-            low, high = scaled(work.small_pages, costs, processor)
+        if band := scaled(work, costs, processor):
+            low, high = band
             line += f"   {low:.0f} to {high:.0f}"
             if work.simulated:
                 verdict = "in" if low <= work.simulated <= high else "too cheap" if work.simulated < low else "too dear"
@@ -269,11 +334,14 @@ def work_table(works: list[Work], costs: dict[str, Any], processor: Processor) -
     return "\n".join(lines)
 
 
-def _document(costs: dict[str, Any], works: list[Work], processor: Processor) -> dict[str, Any]:
+def _document(costs: dict[str, Any], works: list[Work], processor: Processor, workers: int) -> dict[str, Any]:
     return {
-        "schema": 1,
+        "schema": 2,
         "costs": costs,
         "processor": processor.name,
+        "servers": workers,
+        "clients": workers,
+        "outstanding": max(1, SLOTS // workers) * workers,
         "requests": [
             {
                 "protocol": work.case.protocol,
@@ -283,6 +351,7 @@ def _document(costs: dict[str, Any], works: list[Work], processor: Processor) ->
                 "huge_pages_ns": work.huge_pages,
                 "small_pages_ns": work.small_pages,
                 "simulated_ns": work.simulated,
+                "scaled_ns": scaled(work, costs, processor),
             }
             for work in works
         ],

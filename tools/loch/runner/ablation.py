@@ -24,10 +24,14 @@ POINT = 0.01  # an error that changes by more than this is said to be worse or b
 
 @dataclass(frozen=True)
 class Mechanism:
-    """A mechanism of the simulator, and the change (as for --set) of an experiment that is without it."""
+    """A mechanism of the simulator, and the change (as for --set) of an experiment that is without it; of one that is
+    off in all profiles (`is_off`) the change that switches it on."""
 
     name: str
     change: str
+    is_off: bool = False
+    needs: str = ""  # a constant of a hardware profile without which (0) the change has no effect
+    protocols: tuple[str, ...] = ()  # the protocols that the change has an effect on; empty: all
 
 
 @dataclass
@@ -43,6 +47,7 @@ class Row:
     worse: int = 0  # numbers whose error is larger without the mechanism by more than POINT
     better: int = 0
     papers: dict[str, int] = field(default_factory=dict)  # paper -> its numbers among these
+    commit: str = ""  # of the program of this row's runs, with and without, if it is not the table's
 
 
 @dataclass
@@ -57,10 +62,15 @@ def mechanisms(path: Path = MECHANISMS) -> list[Mechanism]:
     out = []
     for item in located.load(path, ours=True).mapping()["mechanisms"].items or []:
         entries = item.mapping()
-        for key in ("name", "without"):
-            if key not in entries:
-                raise item.error("a mechanism needs name and without; missing", key)
-        out.append(Mechanism(str(entries["name"].value), str(entries["without"].value)))
+        if "name" not in entries or ("without" in entries) == ("with" in entries):
+            raise item.error("a mechanism needs name, and either without or with")
+        is_off = "with" in entries
+        change = str(entries["with" if is_off else "without"].value)
+        needs = str(entries["needs"].value) if "needs" in entries else ""
+        protocols = (
+            tuple(str(each.value) for each in entries["protocols"].items or []) if "protocols" in entries else ()
+        )
+        out.append(Mechanism(str(entries["name"].value), change, is_off, needs, protocols))
     return out
 
 
@@ -111,14 +121,22 @@ def _change(folder: Path, common: set[str]) -> str:
 
 
 def markdown(table: Table, known: list[Mechanism]) -> str:
-    """The table, what it was made of, and which mechanisms no run was without."""
-    names = {each.change: each.name for each in known}
+    """The table, what it was made of, and which mechanisms no run was without (or, of those that are off, with)."""
+    names = {each.change: each for each in known}
     rows = []
     for each in table.rows:
-        said = f"{names[each.change]} ({each.change})" if each.change in names else each.change
-        errors = (each.median_with, each.median_without, each.p90_with, each.p90_without)
+        mechanism = names.get(each.change)
+        said = f"{mechanism.name} ({each.change})" if mechanism else each.change
+        errors = [each.median_with, each.median_without, each.p90_with, each.p90_without]
+        worse, better = each.worse, each.better
+        if mechanism and mechanism.is_off:  # the runs with all that the profiles have are those without it
+            said += ", off in the profiles"
+            errors = [errors[1], errors[0], errors[3], errors[2]]
+            worse, better = better, worse
+        if each.commit:
+            said += f", both by commit {each.commit[:12]}"
         cells = ["–" if error is None else f"{error:.1%}" for error in errors]
-        judged = f"{each.worse} worse, {each.better} better" if each.numbers else "–"
+        judged = f"{worse} worse, {better} better" if each.numbers else "–"
         rows.append([said, str(each.numbers), *cells, judged])
     head = ["without", "numbers", "median with", "without", "90th percentile with", "without", "by more than a point"]
     parts = ["## What each mechanism buys\n", markup.table(head, rows)]
@@ -131,9 +149,10 @@ def markdown(table: Table, known: list[Mechanism]) -> str:
         at = f" Program of commit {table.commit[:12]}." if table.commit else ""
         parts.append(f"Independent numbers: {counted}; from {', '.join(table.experiments)}.{at}\n")
     ran = {each.change for each in table.rows}
-    left = [f"{each.name} ({each.change})" for each in known if each.change not in ran]
-    if left:
-        parts.append(f"No run was without: {'; '.join(left)}.\n")
+    for is_off, word in ((False, "without"), (True, "with")):
+        left = [f"{each.name} ({each.change})" for each in known if each.change not in ran and each.is_off == is_off]
+        if left:
+            parts.append(f"No run was {word}: {'; '.join(left)}.\n")
     return "\n".join(parts)
 
 

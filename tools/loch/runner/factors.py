@@ -16,14 +16,14 @@ import numpy as np
 
 from loch.places import SOURCE
 
-from . import grid, located, per_axis
+from . import grid, located
 from .errors import BadInput
 from .grid import Point
 from .model import Experiment, System
-from .options import BENCH, file_named, protocol_options
+from .options import BENCH, file_named
+from .readings import Reading, is_of, is_open, readings, takes
 
-READINGS = Path(SOURCE) / "plots" / "published" / "readings.yaml"
-ASSUMPTIONS = READINGS.with_name("assumptions.yaml")
+ASSUMPTIONS = Path(SOURCE) / "plots" / "published" / "assumptions.yaml"
 DEFAULT_HARDWARE = "connectx3-10gbe"  # the default of bench's --hardware
 _POWERS_OF_TWO = ("nic.atomic_buckets",)
 
@@ -50,16 +50,6 @@ class Range:
 
 
 @dataclass(frozen=True)
-class Reading:
-    """An option that a paper leaves open, with the values that its text allows."""
-
-    option: str
-    values: tuple[Any, ...]
-    papers: tuple[str, ...]  # ids of the papers that leave the option open, such as nessie-2017
-    source: str
-
-
-@dataclass(frozen=True)
 class Assumption:
     """An option of which nothing is known but a range. It is off (its default) in every result but those of
     `loch run --samples`, and so in the score."""
@@ -74,19 +64,24 @@ class Assumption:
 
 @dataclass(frozen=True)
 class Factor:
-    """One quantity that is drawn: a constant with its range in each hardware profile (`ranges`), an option that the
-    paper leaves open with its possible values (`levels`), or an assumption (`assumed`)."""
+    """One quantity that is drawn: a constant with its range in each hardware profile (`ranges`), what the paper leaves
+    open with the names of its possible values (`reading`, `levels`), or an assumption (`assumed`)."""
 
     name: str
     ranges: tuple[tuple[str, Range], ...] = ()
-    levels: tuple[Any, ...] = ()
+    levels: tuple[str, ...] = ()
     source: str = ""
     assumed: Assumption | None = None
+    reading: Reading | None = None
+
+    def level(self, share: float) -> int:
+        """Which of `levels` a share from 0 to 1 is."""
+        return min(len(self.levels) - 1, int(share * len(self.levels)))
 
     def text(self, share: float, hardware: str | None = None) -> str | None:
         """The drawn value as text; None if the profile `hardware` gives the constant no range."""
         if self.levels:
-            return str(self.levels[min(len(self.levels) - 1, int(share * len(self.levels)))])
+            return self.levels[self.level(share)]
         if self.assumed is not None:
             return self.assumed.range.at(share, self.name) + self.assumed.unit
         found = dict(self.ranges).get(hardware or "")
@@ -130,25 +125,6 @@ def ranges(binary: str, hardware: str) -> dict[str, Range]:
     }
 
 
-def readings(path: Path = READINGS) -> list[Reading]:
-    """The options that papers leave open (plots/published/readings.yaml); BadInput with file and line if one lacks its
-    source or values."""
-    if not path.is_file():
-        return []
-    out = []
-    for item in located.load(path, ours=True).mapping()["readings"].items or []:
-        entries = item.mapping()
-        for key in ("option", "values", "papers", "source"):
-            if key not in entries or entries[key].value == "":
-                raise item.error("a reading needs option, values, papers and source; missing", key)
-        found = tuple(each.value for each in entries["values"].items or [])
-        if len(found) < 2:
-            raise entries["values"].error("expected two values or more")
-        papers = tuple(str(each.value) for each in entries["papers"].items or [])
-        out.append(Reading(str(entries["option"].value), found, papers, str(entries["source"].value)))
-    return out
-
-
 def assumptions(path: Path = ASSUMPTIONS) -> list[Assumption]:
     """The assumptions of a file; BadInput with file and line if one lacks its source or its range."""
     if not path.is_file():
@@ -184,7 +160,7 @@ def of(
     assumed: list[Assumption] | None = None,
 ) -> list[Factor]:
     """What is drawn in an experiment, sorted by name: every constant with a range in a hardware profile that the
-    experiment simulates, every option that its paper leaves open and that the experiment does not itself vary, and
+    experiment simulates, every reading that its paper leaves open and that the experiment does not itself vary, and
     every assumption about one of its systems."""
     profiles = sorted(
         {hardware_of(point.params) for point in grid.points(experiment) if point.params.get("fabric") == "sim"}
@@ -196,36 +172,18 @@ def of(
     out = [Factor(key, tuple(found), source=found[0][1].source) for key, found in by_key.items()]
     source = experiment.paper.source if experiment.paper else ""
     for reading in readings() if chosen is None else chosen:
-        if source in reading.papers and is_open(experiment, reading.option, binary):
-            out.append(Factor(reading.option, levels=reading.values, source=reading.source))
+        if reading.is_about(experiment.paper) and is_open(experiment, reading, binary):
+            out.append(Factor(reading.name, levels=reading.levels(), source=reading.source, reading=reading))
     for each in assumptions() if assumed is None else assumed:
         is_about = any(is_assumed_of(each, system) for system in experiment.systems)
-        if source in each.papers and is_about and is_open(experiment, each.option, binary):
+        reading = Reading(each.option, (), each.papers, each.range.source)
+        if source in each.papers and is_about and is_open(experiment, reading, binary):
             out.append(Factor(each.option, source=each.range.source, assumed=each))
     return sorted(out, key=lambda factor: factor.name)
 
 
 def is_assumed_of(assumption: Assumption, system: System) -> bool:
     return not system.is_measured and system.params.get("protocol") in assumption.protocols
-
-
-def takes(system: System, option: str, binary: str) -> bool:
-    """Whether a system has an option: one of bench, or one that its protocol lists."""
-    if option in BENCH:
-        return True
-    listed = protocol_options(binary, str(system.params.get("protocol", "")))
-    return listed is not None and option in listed
-
-
-def is_open(experiment: Experiment, option: str, binary: str) -> bool:
-    """Whether an option that the paper leaves open may be drawn: a simulated system has it, it is neither an axis nor
-    tuned, and all systems that have it have the same value. Where its values differ, comparing them is the purpose of
-    the figure."""
-    if option in experiment.axes or any(option in system.tune for system in experiment.systems):
-        return False
-    having = [system for system in experiment.systems if takes(system, option, binary) and not system.is_measured]
-    set_to = {repr(system.params.get(option)) for system in having}
-    return len(set_to) == 1 and not any(isinstance(each.params.get(option), per_axis.PerAxis) for each in having)
 
 
 def draw(factors: list[Factor], number: int, seed: int, binary: str) -> Samples:
@@ -247,9 +205,11 @@ def params_of(system: System, params: dict[str, Any], samples: Samples, index: i
     changes = [given] if given else []
     hardware = hardware_of(params)
     for factor, share in zip(samples.factors, samples.shares[index]):
-        if factor.levels or factor.assumed is not None:
-            is_its = factor.assumed is None or is_assumed_of(factor.assumed, system)
-            if is_its and takes(system, factor.name, samples.binary):
+        if factor.reading is not None:
+            if is_of(factor.reading, system, samples.binary):
+                out.update(factor.reading.options_of(params, factor.level(share)))
+        elif factor.assumed is not None:
+            if is_assumed_of(factor.assumed, system) and takes(system, factor.name, samples.binary):
                 text = str(factor.text(share))
                 option = BENCH.get(factor.name)
                 out[factor.name] = option.parse(text) if option else text
