@@ -7,6 +7,7 @@ import io
 import math
 import textwrap
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,9 @@ PANEL_IN, RATIO_IN, MARGIN_IN = 1.65, 0.62, 0.75
 BESIDE_IN = 0.55  # width to the left of a panel's axes, for the y label and the tick labels, in inches
 LEGEND_KEY_IN = 0.44  # width of a legend entry's marker and of the space around it, in inches
 HEADING_PT, HEADING_LINE_IN = 6.5, 0.11
+TITLE_PT, FOOT_PT = 8, 6
+TITLE_LINE_IN, FOOT_LINE_IN = 0.14, 0.115
+FOOT_LINES = 3  # lines of a caption for which there is room in every figure
 Y_LABEL_LETTERS = 28  # number of letters of a y label that fit along the height of a panel
 
 
@@ -109,20 +113,31 @@ def _heading(drawing: Drawing, panel: Panel) -> str:
     """A panel's heading: the axis value that it shows, and the origin of its results, broken into lines that fit its
     width."""
     name = panel_title(drawing, panel.at)
-    letters = int(panel.width_in / 0.0475)
     return "\n".join(
         [
             *([name] if name else []),
-            *(textwrap.fill(origin, letters) for origin in origins(panel.group, panel.at)),
+            *(wrapped(origin, HEADING_PT, panel.width_in) for origin in origins(panel.group, panel.at)),
         ]
     )
 
 
-def text_in(text: str, size: float) -> float:
+@lru_cache(maxsize=10_000)
+def text_in(text: str, size: float, weight: str = "normal") -> float:
     """The width of a line of text in a font of `size` points, in inches."""
-    return (
-        TextPath((0, 0), text, size=size, prop=FontProperties(family=style.RC["font.family"])).get_extents().width / 72
-    )
+    font = FontProperties(family=style.RC["font.family"], weight=weight)
+    return float(TextPath((0, 0), text, size=size, prop=font).get_extents().width) / 72
+
+
+def wrapped(text: str, size: float, width_in: float, weight: str = "normal") -> str:
+    """The text broken into lines of at most `width_in` inches; a word that is wider has a line of its own."""
+    lines: list[str] = []
+    for word in text.split():
+        longer = f"{lines[-1]} {word}" if lines else word
+        if lines and text_in(longer, size, weight) <= width_in:
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    return "\n".join(lines)
 
 
 def legend(axes, handles: list, columns: int) -> None:
@@ -211,18 +226,27 @@ def foot(figure, drawing: Drawing, more: str = "") -> None:
     """Writes the caption below the panels: the drawing's text with the number of repeats, `more`, and the figure's
     note."""
     text = " ".join(filter(None, (drawing.caption, more, drawing.figure.note)))
-    width = 78 if drawing.figure.width == "one" else 165
-    lines = [_wrapped(text, width), _wrapped(drawing.source, width - 10)]
-    figure.supxlabel("\n".join(filter(None, lines)), fontsize=6)
+    lines = [wrapped(each, FOOT_PT, _line_in(drawing)) for each in (text, drawing.source) if each]
+    figure.supxlabel("\n".join(lines), fontsize=FOOT_PT)
+    _make_room(figure, drawing, "\n".join(lines).count("\n") + 1)
+
+
+def _make_room(figure, drawing: Drawing, foot_lines: int) -> None:
+    """Makes the figure higher by what a long title and a long caption need, so that they take nothing from the
+    panels."""
+    title_lines = wrapped(drawing.title, TITLE_PT, _line_in(drawing)).count("\n")
+    more = TITLE_LINE_IN * title_lines + FOOT_LINE_IN * max(0, foot_lines - FOOT_LINES)
+    figure.set_figheight(figure.get_figheight() + more)
 
 
 def title(figure, drawing: Drawing) -> None:
     """Writes the experiment's title above the figure."""
-    figure.suptitle(_wrapped(drawing.title, 58 if drawing.figure.width == "one" else 124), fontsize=8)
+    figure.suptitle(wrapped(drawing.title, TITLE_PT, _line_in(drawing)), fontsize=TITLE_PT)
 
 
-def _wrapped(text: str, width: int) -> str:
-    return "\n".join(textwrap.wrap(text, width))
+def _line_in(drawing: Drawing) -> float:
+    """The width of a line of text across the whole figure, in inches."""
+    return (style.COLUMN_IN if drawing.figure.width == "one" else style.PAGE_IN) - 0.1
 
 
 def is_numeric(values: list[Any]) -> bool:

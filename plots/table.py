@@ -13,10 +13,11 @@ from matplotlib.patches import Rectangle
 from loch.runner.drawing import Drawing, Figure, Point, Published, number, show
 
 from . import style, words
-from .frame import foot, title
+from .frame import foot, title, wrapped
 from .series import Group, Series, by_rest, groups, varying
 
 ROW_IN, HEAD_IN, HEAD_LINE_IN, GROUP_IN = 0.40, 0.22, 0.11, 0.22
+ORIGIN_PT = 6.5
 SMALL = 6.0  # smallest font size that is legible in print, in points
 SHADES = [(0.05, "#c9e4d4"), (0.10, "#e3f0c9"), (0.25, "#fbe6bd"), (float("inf"), "#f5c6b8")]
 CALIBRATED = "#dddddd"  # ground of a cell whose published value the model was calibrated on
@@ -93,7 +94,7 @@ def _head_size(columns: int) -> float:
 
 
 def _origins(figure: Figure, group: Group) -> str:
-    return textwrap.fill("; ".join(group.origins), 58 if figure.width == "one" else 125)
+    return wrapped("; ".join(group.origins), ORIGIN_PT, _width(figure) - 0.1)
 
 
 def _columns(drawing: Drawing, group: Group) -> list[str]:
@@ -149,7 +150,7 @@ def _group(
     cell = (1 - label) / len(columns)
     origins = _origins(figure, group)
     height = GROUP_IN * (origins.count("\n") + 1)
-    axes.text(0, top - height / 2, origins, fontsize=6.5, style="italic", va="center")
+    axes.text(0, top - height / 2, origins, fontsize=ORIGIN_PT, style="italic", va="center")
     top -= height
     axes.text(0, top - head / 2, "" if figure.across else words.axis(figure.x), fontsize=6.5, va="center")
     for i, name in enumerate(columns):

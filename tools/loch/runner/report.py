@@ -260,10 +260,15 @@ def _shown_values(results: Results) -> list[tuple[str, dict[str, Any], str, list
     ]
 
 
-def _named(points: list[tuple[str, dict[str, Any]]]) -> tuple[str, str]:
-    """How many different points these are, and the first three: "4 points", "CD value_size=4K, … and 1 more"."""
+def _named(results: Results, points: list[tuple[str, dict[str, Any]]]) -> tuple[str, str]:
+    """How many different points these are, and the first three: "4 points", "CD value_size=4K, … and 1 more". Of axes
+    that advance together the first is named."""
+    follow = {axis for group in results.experiment.zips for axis in group[1:]}
     found = list(
-        dict.fromkeys(" ".join([system, *(f"{k}={show(k, v)}" for k, v in axes.items())]) for system, axes in points)
+        dict.fromkeys(
+            " ".join([system, *(f"{k}={show(k, v)}" for k, v in axes.items() if k not in follow)])
+            for system, axes in points
+        )
     )
     named = ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
     return f"{len(found)} point{'s' if len(found) > 1 else ''}", named
@@ -274,7 +279,7 @@ def _two_groups(results: Results) -> str:
     found = [(system, axes) for system, axes, _ in bimodal_points(results)]
     if not found:
         return ""
-    points, named = _named(found)
+    points, named = _named(results, found)
     drawn = ", drawn one by one" if results.experiment.figure.kind in ("line", "bars") else ""
     return f" The repeats of {points} fall into two groups far apart{drawn}: {named}."
 
@@ -290,7 +295,7 @@ def _still_wide(results: Results) -> str:
     ]
     if not found:
         return ""
-    points, named = _named(found)
+    points, named = _named(results, found)
     return f" The interval of {points} is wider than {auto_repeats.NARROW:.0%} of the median: {named}.".replace(
         "%", " %"
     )
