@@ -76,3 +76,9 @@ def test_a_caption_names_points_by_the_first_of_axes_that_advance_together() -> 
         text=text.replace("repeats: 2", "repeats: auto"),
     )
     assert "wider than 2 % of the median: CD value_size=2K, CD value_size=4K" in given.caption
+
+
+@pytest.mark.parametrize(("field", "is_warned"), [("latency_us.get", True), ("verbs.per_put.cdf.total", False)])
+def test_a_distribution_of_simulated_latencies_warns_of_its_tail(field: str, is_warned: bool) -> None:
+    given = drawn(documents, f"{{kind: cdf, y: [{field}]}}")
+    assert ("Simulated percentiles above the median say little" in given.caption) == is_warned

@@ -216,7 +216,9 @@ def _tails(results: Results) -> str:
     experiment = results.experiment
     shown = [*experiment.figure.y, *experiment.figure.rows, experiment.figure.x]
     of_tail = any(TAIL.search(f"{name} {experiment.derive_text.get(name, '')}") for name in shown)
-    if not of_tail and experiment.figure.kind != "cdf":
+    # a distribution of latencies shows its tail; one of bytes or work requests has none that is modelled or not
+    of_tail |= experiment.figure.kind == "cdf" and any(name.startswith("latency_us") for name in shown)
+    if not of_tail:
         return ""
     if not any(row.point.params.get("fabric") == "sim" for row in results.rows):
         return ""
