@@ -224,11 +224,28 @@ def align(figure, columns: list[list[Panel]]) -> None:
 
 def foot(figure, drawing: Drawing, more: str = "") -> None:
     """Writes the caption below the panels: the drawing's text with the number of repeats, `more`, and the figure's
-    note."""
+    note; then the source, and in another colour which conclusions of the paper the results contradict."""
     text = " ".join(filter(None, (drawing.caption, more, drawing.figure.note)))
     lines = [wrapped(each, FOOT_PT, _line_in(drawing)) for each in (text, drawing.source) if each]
-    figure.supxlabel("\n".join(lines), fontsize=FOOT_PT)
-    _make_room(figure, drawing, "\n".join(lines).count("\n") + 1)
+    said = wrapped(_contradicted(drawing), FOOT_PT, _line_in(drawing), "bold")
+    # The layout makes room for one text below the panels and puts it at the lower edge; the mark stands on that
+    # text's last lines, left empty.
+    figure.supxlabel("\n".join(lines) + "\n" * len(said.splitlines()), fontsize=FOOT_PT)
+    _make_room(figure, drawing, sum(len(each.splitlines()) for each in (*lines, said)))
+    if said:
+        edge = figure.get_layout_engine().get()["h_pad"] / figure.get_figheight()
+        look = {"fontsize": FOOT_PT, "weight": "bold", "color": style.MARK}
+        figure.text(0.5, edge, said, ha="center", va="bottom", gid="contradicted", **look)
+
+
+def _contradicted(drawing: Drawing) -> str:
+    """The mark of a picture that does not show what its paper concludes: the first such conclusion, and their number."""
+    if not drawing.contradicted:
+        return ""
+    number, first = len(drawing.contradicted), drawing.contradicted[0]
+    return f"NOT AS PUBLISHED{f' ({number} conclusions)' if number > 1 else ''} – {first}" + (
+        " …" if number > 1 else ""
+    )
 
 
 def _make_room(figure, drawing: Drawing, foot_lines: int) -> None:

@@ -15,6 +15,7 @@ matplotlib.use("Agg")
 COLUMN_IN = 3.4  # width of a figure that spans one column of a two-column page, in inches
 PAGE_IN = 7.0  # width of a figure that spans both columns, in inches
 MEASURED_GROUND = "#f1f1ee"  # background of panels with measured series; panels of simulated series are white
+MARK = "#b03000"  # colour of what a reader must not miss, such as a conclusion that the results contradict
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart, also when printed in grey.
 BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (

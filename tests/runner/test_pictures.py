@@ -11,6 +11,7 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
+from loch.runner import contradicted
 from loch.runner.drawing import Drawing
 from plots import draw, style
 from support import SMALL
@@ -48,7 +49,7 @@ def texts(made: Figure) -> list[Text]:
 @pytest.mark.parametrize("figure", KINDS)
 def test_no_text_is_cut_off_by_the_edge(figure: str) -> None:
     given = drawn(documents, figure)
-    made = picture(replace(given, title=WIDE[:150], caption=WIDE, source=WIDE[:200]))
+    made = picture(replace(given, title=WIDE[:150], caption=WIDE, source=WIDE[:200], contradicted=(WIDE[:150],)))
     for text in texts(made):
         box = text.get_window_extent()
         assert -1 <= box.x0 <= box.x1 <= made.bbox.width + 1, text.get_text()
@@ -82,3 +83,65 @@ def test_a_caption_names_points_by_the_first_of_axes_that_advance_together() -> 
 def test_a_distribution_of_simulated_latencies_warns_of_its_tail(field: str, is_warned: bool) -> None:
     given = drawn(documents, f"{{kind: cdf, y: [{field}]}}")
     assert ("Simulated percentiles above the median say little" in given.caption) == is_warned
+
+
+LABELS = {"CD": "Nessie (CD)", "SD": "NessieSD"}
+
+
+@pytest.mark.parametrize(
+    ("claim", "said"),
+    [
+        (
+            "CD.goodput_bytes_s > 1.5 * SD.goodput_bytes_s where value_size >= 32K and get == 0.995",
+            "goodput: Nessie (CD) > 1.5 × NessieSD at value size ≥ 32K, 99.5 % GETs",
+        ),
+        (
+            'CD[nodes=3,hardware="a-b"].throughput_ops_s <= SD.throughput_ops_s',
+            "throughput: Nessie (CD) (nodes 3, hardware a-b) ≤ NessieSD",
+        ),
+        (
+            "CD.latency_us.get.p99_9 < CD.latency_us.put.mean",
+            "Nessie (CD), 99.9th percentile of GET latency < Nessie (CD), mean PUT latency",
+        ),
+        ("CD.verbs.per_put.cas >= 1", "verbs per put cas: Nessie (CD) ≥ 1"),
+    ],
+)
+def test_a_claim_in_words(claim: str, said: str) -> None:
+    assert contradicted.in_words(claim, LABELS) == said
+
+
+def claimed(*claims: str, more: str = "") -> Drawing:
+    """A line figure of two systems of 1 M operations a second; `claims` are those of its experiment."""
+    text = SMALL.replace("workload:", "  SD: {protocol: nessie-sd, servers: 1, clients: 11}\nworkload:")
+    text = text.replace("Table 1", "Table 99") + "claims:\n" + "".join(f'  - "{each}"\n' for each in claims)
+    return drawn(documents, f"{{kind: line, y: [throughput_ops_s]{more}}}", text)
+
+
+def marks(given: Drawing) -> list[str]:
+    made = picture(given)
+    found = [" ".join(each.get_text().split()) for each in texts(made) if each.get_gid() == "contradicted"]
+    plt.close(made)
+    return found
+
+
+def test_what_is_not_as_published_stands_in_the_picture() -> None:
+    holds, fails = "CD.throughput_ops_s > 0", "CD.throughput_ops_s > 2 * SD.throughput_ops_s"
+    assert marks(claimed(holds)) == []
+    assert marks(claimed(holds, fails)) == ["NOT AS PUBLISHED – throughput: CD > 2 × SD"]
+    several = claimed(fails, "CD.throughput_ops_s < 3")
+    assert marks(several) == ["NOT AS PUBLISHED (2 conclusions) – throughput: CD > 2 × SD …"]
+    assert several.contradicted[1] == "throughput: CD < 3"
+    assert marks(claimed(fails, more=", source: false")) == []
+
+
+def test_a_headline_and_its_claim_are_one_conclusion() -> None:
+    text = SMALL.replace("name: small", "name: nessie-2017-figure5").replace(
+        "workload:", "  SD: {protocol: nessie-sd, servers: 1, clients: 11}\nworkload:"
+    )
+    text += 'claims: ["CD.goodput_bytes_s > 1.2 * SD.goodput_bytes_s where value_size >= 8K"]\n'
+    given = drawn(lambda point: {"goodput_bytes_s": 1e9}, "{kind: line, y: [goodput_bytes_s]}", text)
+    assert given.contradicted[:2] == (
+        "Nessie is slower than NessieSD below 8 KB",
+        "Nessie is faster than NessieSD from 8 KB on",
+    )
+    assert not any(each.startswith("goodput:") for each in given.contradicted)

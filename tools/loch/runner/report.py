@@ -530,23 +530,17 @@ def commit_of(results: Results) -> str:
 
 
 def source_line(results: Results) -> str:
-    """Which paper and figure a picture reproduces, how many claims held, and the commit; before that, headline
-    conclusions of the paper that the results contradict."""
-    from . import second_score  # imported here, because second_score imports modules that import this module
-
+    """Which paper and figure a picture reproduces, how many claims held, and the commit."""
     paper = results.experiment.paper
     if paper is None:
         return ""
-    said = second_score.of_results(results, []).headlines
-    reversed_ = [each.text for each in said if each.verdict == second_score.NOT_HELD]
     verdicts = [each for each in judge_all(results) if each.held is not None]
     parts = [f"{paper.source.replace('-', ' ').capitalize()}, {paper.item}"]
     if verdicts:
         parts.append(f"{sum(each.held is True for each in verdicts)} of {len(verdicts)} claims held")
     if (commit := commit_of(results)) != "":
         parts.append(f"commit {commit}")
-    line = "; ".join(parts) + "."
-    return f"NOT AS PUBLISHED: {'; '.join(reversed_)}. {line}" if reversed_ else line
+    return "; ".join(parts) + "."
 
 
 def choices_by_key(choices: list[dict]) -> dict[tuple, dict[str, Any]]:
