@@ -19,6 +19,10 @@ from .tables import Results, Row, failed_share
 from .units import about
 
 GAVE_UP_LIMIT = 0.01  # share of a point's operations that may give up before the report warns
+TAIL_WARNING = (
+    "Simulated percentiles above the median say little: of what delays a thread now and then, only the kernel's"
+    " scheduler is modelled."
+)
 # a percentile above the median, or the maximum, of a latency, as fields of results are named
 TAIL = re.compile(r"_us\.(?:\w+\.)?(?:p9\d(?:_9)?|max)\b")
 
@@ -222,10 +226,7 @@ def _tails(results: Results) -> str:
         return ""
     if not any(row.point.params.get("fabric") == "sim" for row in results.rows):
         return ""
-    return (
-        " Simulated percentiles above the median say little: of what delays a thread now and then, only the kernel's"
-        " scheduler is modelled."
-    )
+    return f" {TAIL_WARNING}"
 
 
 def _number_of_runs(results: Results) -> str:
