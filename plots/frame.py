@@ -200,8 +200,9 @@ def largest(panel: Panel, shown: list[Panel]) -> float:
 
 
 def numbers(panel: Panel) -> list[float]:
-    """The values that must fit into a panel: upper ends of the intervals, and published values."""
+    """The values that must fit into a panel: upper ends of intervals and bands, and published values."""
     out = [v for line in panel.lines for v in line.high if v is not None]
+    out += [high for line in panel.lines for _, high in line.bands.values()]
     return out + [v for line in panel.lines for _, v in line.published]
 
 

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from loch.runner import contradicted
-from loch.runner.drawing import Drawing
+from loch.runner.drawing import Drawing, Published
 from plots import draw, style
 from support import SMALL
 from test_drawing import drawn
@@ -145,3 +145,45 @@ def test_a_headline_and_its_claim_are_one_conclusion() -> None:
         "Nessie is faster than NessieSD from 8 KB on",
     )
     assert not any(each.startswith("goodput:") for each in given.contradicted)
+
+
+def bars_of(made: Figure, gid: str) -> list[float]:
+    return [patch.get_height() for axes in made.axes for patch in axes.patches if patch.get_gid() == gid]
+
+
+def test_a_published_ratio_stands_among_absolute_values() -> None:
+    ratio = Published("SD", "throughput_ops_s", (("value_size", 4096),), 1.5, -0.3, "CD")
+    given = replace(claimed("CD.throughput_ops_s > 0"), published=[ratio])
+    assert bars_of(picture(replace(given, figure=replace(given.figure, kind="bars"))), "ratio") == [1.5]
+    made = picture(given)
+    (mark,) = [line for axes in made.axes for line in axes.lines if line.get_gid() == "ratio"]
+    assert (list(mark.get_xdata()), list(mark.get_ydata())) == ([4096.0], [1.5])  # of 1 M operations a second
+    assert any("Dashes: published ratio times the result of CD." in each.get_text() for each in texts(made))
+    absolute = replace(ratio, value=2e6, over="")
+    assert bars_of(
+        picture(replace(given, figure=replace(given.figure, kind="bars"), published=[ratio, absolute])), "published"
+    ) == [2.0]
+    plt.close("all")
+
+
+def test_hardened_variants_share_an_entry_of_the_legend_of_bars() -> None:
+    more = "".join(
+        f"  {name}{end}: {{protocol: {protocol}, clients: 10{of}}}\n"
+        for name, protocol in (("A", "nessie"), ("B", "nessie"))
+        for end, of in (("", ""), ("H", f", hardened_of: {name}"))
+    )
+    made = picture(
+        drawn(documents, "{kind: bars, y: [throughput_ops_s]}", SMALL.replace("workload:", more + "workload:"))
+    )
+    (legend,) = [each for axes in made.axes if (each := axes.get_legend()) is not None]
+    assert sorted(each.get_text() for each in legend.get_texts()) == ["A", "B", "CD", "hardened"]
+    plt.close(made)
+
+
+def test_a_band_is_inside_its_panel() -> None:
+    given = claimed("CD.throughput_ops_s > 0")
+    first, *rest = given.series
+    points = [replace(each, bands={"throughput_ops_s": (0.5e6, 3e6)}) for each in first.points]
+    made = picture(replace(given, series=[replace(first, points=points), *rest], band="90 % band of 64 draws"))
+    assert max(axes.get_ylim()[1] for axes in made.axes if axes.collections) >= 3.0
+    plt.close(made)
