@@ -123,6 +123,11 @@ def unscaled(field: str) -> str:
     return plain.get(field, found.label if found.factor == 1.0 else field.replace("_", " "))
 
 
+def is_less_better(field: str) -> bool:
+    """Whether the least value of several systems is the best one."""
+    return field.startswith(("latency_us.", "gb_sent"))
+
+
 def axis(name: str) -> str:
     """The label of an experiment's axis, such as "value size (bytes)" for value_size."""
     return _AXES.get(name, name.replace("_", " "))

@@ -187,3 +187,59 @@ def test_a_band_is_inside_its_panel() -> None:
     made = picture(replace(given, series=[replace(first, points=points), *rest], band="90 % band of 64 draws"))
     assert max(axes.get_ylim()[1] for axes in made.axes if axes.collections) >= 3.0
     plt.close(made)
+
+
+def table(**more: Any) -> Drawing:
+    """A table of two systems' GET latencies at 2, 4 and 8 KB: the first is faster by what was obtained, the second by
+    what is published at 4 KB; the hardened variant is faster than both."""
+    systems = (
+        "  SD: {protocol: nessie-sd, servers: 1, clients: 11}\n  H: {protocol: nessie, clients: 11, hardened_of: CD}\n"
+    )
+    given = drawn(
+        lambda point: {"latency_us": {"get": {"mean": {"CD": 20.0, "SD": 30.0, "H": 10.0}[point.system]}}, **more},
+        "{kind: table, rows: [latency_us.get.mean]}",
+        SMALL.replace("workload:", systems + "workload:"),
+    )
+    at = (("value_size", 4096),)
+    published = [Published(name, "latency_us.get.mean", at, value, 0.1) for name, value in (("CD", 25.0), ("SD", 21.0))]
+    return replace(given, published=published)
+
+
+def bold(made: Figure) -> list[str]:
+    """The numbers in bold, among which are column heads."""
+    return [each.get_text() for each in texts(made) if each.get_weight() == "bold" and each.get_text()[0].isdigit()]
+
+
+def test_the_least_of_a_table_is_bold() -> None:
+    made = picture(table())
+    assert bold(made) == ["2K", "4K", "8K", "20", "20", "20", "21"]
+    plt.close(made)
+
+
+def test_bands_stand_in_a_table_and_tell_which_published_values_are_out() -> None:
+    given = table()
+    series = [
+        replace(each, points=[replace(point, bands={"latency_us.get.mean": (18.0, 24.0)}) for point in each.points])
+        for each in given.series
+    ]
+    made = picture(replace(given, series=series, band="90 % band of 64 draws"))
+    found = [each.get_text() for each in texts(made) if each.get_gid() == "band"]
+    assert found == ["18–24", "18–24 *", *["18–24"] * 7]
+    assert made.get_figwidth() == style.PAGE_IN  # a column of a paper is too narrow for them
+    assert any("90 % band of 64 draws; *: the published value is not in it" in each.get_text() for each in texts(made))
+    plt.close(made)
+
+
+def test_a_quantity_of_two_definitions_has_one_row_a_system() -> None:
+    derive = "derive: {gb_sent: throughput_ops_s / 1, gb_sent_all: throughput_ops_s / 2}\nmeasure:"
+    text = SMALL.replace("workload:", "  SD: {protocol: nessie-sd, servers: 1, clients: 11}\nworkload:")
+    given = drawn(documents, "{kind: table, rows: [gb_sent, gb_sent_all]}", text.replace("measure:", derive))
+    at = (("value_size", 4096),)
+    for published, rows in (
+        ([Published("CD", "gb_sent", at, 514, 0.1), Published("SD", "gb_sent_all", at, 1245, 0.1)], 2),
+        ([Published("CD", "gb_sent", at, 514, 0.1)], 3),
+        ([], 4),
+    ):
+        made = picture(replace(given, published=published))
+        assert sum(each.get_text() in ("CD", "SD") for each in texts(made)) == rows
+        plt.close(made)
