@@ -259,7 +259,7 @@ def _cell(
         weight = "bold" if is_bold else "normal"
         axes.text(x, top - ROW_IN * line, text, ha=ha, va="center", weight=weight, **look)
 
-    below = {"fontsize": SMALL, "color": "#444444"}
+    below: dict[str, Any] = {"fontsize": SMALL, "color": "#444444"}
     write(0.24, text, is_bold=is_least[0], fontsize=6.8, gid="failed" if failed else "least" if is_least[0] else None)
     if band is not None:
         is_out = one is not None and one.value is not None and not band[0] <= one.value <= band[1]
