@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 from . import auto_repeats, band_report, blocks, intervals, per_axis, power, published
-from .blocks import Block, Code, Heading, Lines, Paragraph, Plain, Point, Strong
+from .blocks import Block, Code, Heading, Lines, Paragraph, Place, Plain, Point, Strong
 from .claims import Verdict, judge_all, summary
 from .execute import rerun
 from .grid import choice_key, show
@@ -187,7 +187,7 @@ def _verdict(verdict: Verdict) -> Point:
         Plain(f": {verdict.why}" if verdict.why else f" ({verdict.places} place{'s' if verdict.places != 1 else ''})"),
     ]
     if verdict.explained and verdict.held is not True:
-        told.append(Plain(f" ({verdict.explained})"))
+        told += [Plain(" ("), Place(verdict.explained), Plain(")")]
     return Point(tuple(told), verdict.held)
 
 
