@@ -88,14 +88,17 @@ def page(drawing: Drawing, columns: list[list[Panel]], handles: list):
         above.set_axis_off()
         legend(above, handles, legend_columns)
     for at, column in enumerate(columns):
-        _column(drawing, figure, outer[1, at], column)
+        _column(drawing, figure, outer[1, at], column, body - height(column))
     title(figure, drawing)
     return figure
 
 
-def _column(drawing: Drawing, figure, cell, column: list[Panel]) -> None:
+def _column(drawing: Drawing, figure, cell, column: list[Panel], below_in: float) -> None:
+    """Makes the axes of one column; `below_in`: what the highest column has more, left empty below the last panel if a
+    panel would fit there, so that no panel is stretched."""
     heights = [h for panel in column for h in ([PANEL_IN, RATIO_IN] if panel.has_ratio else [PANEL_IN])]
-    inner = cell.subgridspec(len(heights), 1, height_ratios=heights)
+    missing = [PANEL_IN] * int(below_in / PANEL_IN)
+    inner = cell.subgridspec(len(heights) + len(missing), 1, height_ratios=heights + missing)
     row = 0
     for panel in column:
         panel.axes = figure.add_subplot(inner[row])
@@ -293,7 +296,7 @@ def x_axis(axes, drawing: Drawing, shown: list[Any], with_label: bool, width_in:
     is_log = (in_bytes if wants_log is None else wants_log) and is_numeric(ticks) and min(places.values()) > 0
     if is_log:
         axes.set_xscale("log", base=2 if in_bytes else 10)
-    names = {tick: "0" if tick == 0 else show(name, tick) for tick in ticks}
+    names = {tick: "0" if tick == 0 else words.value(name, tick) or show(name, tick) for tick in ticks}
     ticks = _apart(ticks, places, is_log, names, width_in)
     axes.xaxis.set_major_locator(FixedLocator([places[tick] for tick in ticks]))
     axes.xaxis.set_major_formatter(FixedFormatter([names[tick] for tick in ticks]))

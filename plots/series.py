@@ -150,7 +150,8 @@ def _marks(drawing: Drawing, series: Series, y: str, over: str, within: Place) -
     """The published values of one line for result field `y`, at the places that agree with `within`.
 
     In a figure of absolute values a published ratio of two systems becomes a value too: the ratio times what the other
-    system has here; it is of kind "ratio", and a published value at the same place stands instead of it.
+    system has here; it is of kind "ratio" unless the model was calibrated on it, and a published value at the same place
+    stands instead of it.
     """
     here = [
         each
@@ -166,14 +167,23 @@ def _from_ratio(drawing: Drawing, ratio: Published) -> Published | None:
     """A published ratio times the result of the system that it divides by; None without that result."""
     point = drawing.named(ratio.over).point(dict(ratio.place))
     base = point.median(ratio.field) if point is not None else None
-    return replace(ratio, value=ratio.value * base, over="", kind="ratio") if ratio.value and base else None
+    kind = ratio.kind if ratio.kind == "calibrated" else "ratio"
+    return replace(ratio, value=ratio.value * base, over="", kind=kind) if ratio.value and base else None
 
 
 def ratio_note(drawing: Drawing, shown: list[Line]) -> str:
     """The caption's sentence on published ratios that are drawn as values; empty if there are none."""
     if not any(kind == "ratio" for line in shown for kind in line.kinds.values()):
         return ""
-    others = dict.fromkeys(drawing.named(each.over).label for each in drawing.published if each.over)
+    absolute = {(each.series, each.field, each.place) for each in drawing.published if not each.over}
+    others = dict.fromkeys(
+        drawing.named(each.over).label
+        for each in drawing.published
+        if each.over
+        and each.value is not None
+        and each.kind != "calibrated"
+        and (each.series, each.field, each.place) not in absolute
+    )
     return f"Dashes: published ratio times the result of {', '.join(others)}."
 
 

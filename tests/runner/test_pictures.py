@@ -13,7 +13,7 @@ from matplotlib.text import Text
 
 from loch.runner import contradicted
 from loch.runner.drawing import Drawing, Published
-from plots import draw, style
+from plots import draw, style, words
 from support import SMALL
 from test_drawing import drawn
 
@@ -85,7 +85,7 @@ def test_a_distribution_of_simulated_latencies_warns_of_its_tail(field: str, is_
     assert ("Simulated percentiles above the median say little" in given.caption) == is_warned
 
 
-LABELS = {"CD": "Nessie (CD)", "SD": "NessieSD"}
+LABELS = {"CD": "Nessie (CD)", "SD": "NessieSD", "S3": "3"}
 
 
 @pytest.mark.parametrize(
@@ -103,6 +103,7 @@ LABELS = {"CD": "Nessie (CD)", "SD": "NessieSD"}
             "CD.latency_us.get.p99_9 < CD.latency_us.put.mean",
             "Nessie (CD), 99.9th percentile of GET latency < Nessie (CD), mean PUT latency",
         ),
+        ("S3.throughput_ops_s < 2 * S3.throughput_ops_s", "throughput: “3” < 2 × “3”"),
         ("CD.verbs.per_put.cas >= 1", "verbs per put cas: Nessie (CD) ≥ 1"),
     ],
 )
@@ -243,3 +244,27 @@ def test_a_quantity_of_two_definitions_has_one_row_a_system() -> None:
         made = picture(replace(given, published=published))
         assert sum(each.get_text() in ("CD", "SD") for each in texts(made)) == rows
         plt.close(made)
+
+
+def test_panels_of_columns_that_have_fewer_are_as_high_as_the_others() -> None:
+    text = SMALL.replace("axes: {", "axes: {window: [1, 2, 3, 4, 5], ")
+    made = picture(
+        drawn(documents, "{kind: line, x: value_size, y: [throughput_ops_s], panels: window, width: two}", text)
+    )
+    heights = [axes.get_window_extent().height for axes in made.axes if axes.axison]
+    assert len(heights) == 5 and max(heights) < 1.3 * min(heights), heights
+    plt.close(made)
+
+
+def test_a_calibrated_ratio_is_marked_as_one() -> None:
+    given = claimed("CD.throughput_ops_s > 0")
+    ratio = Published("SD", "throughput_ops_s", (("value_size", 4096),), 1.5, -0.3, "CD", "calibrated")
+    made = picture(replace(given, published=[ratio]))
+    assert [line.get_gid() for axes in made.axes for line in axes.lines if line.get_gid()] == ["calibrated"]
+    assert not any("Dashes" in each.get_text() for each in texts(made))
+    plt.close(made)
+
+
+def test_a_tick_of_a_load_is_a_percentage_or_idle() -> None:
+    assert [words.value("share_of_max", at) for at in (0.001, 0.05, 1.0)] == ["idle", "5 %", "100 %"]
+    assert words.value("get", 0.5) == ""

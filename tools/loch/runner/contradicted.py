@@ -54,7 +54,9 @@ def in_words(text: str, labels: dict[str, str]) -> str:
     def of(found: re.Match[str]) -> str:
         at = ", ".join(_place(each.replace("=", " == ", 1)) for each in (found[2] or "").split(",") if each)
         field = "" if len(fields) == 1 else f", {_field(found[3])}"
-        return labels[found[1]] + (f" ({at}{field})" if at else field)
+        label = labels[found[1]]
+        label = label if re.search("[A-Za-z]", label) else f"“{label}”"  # a number, such as that of servers
+        return label + (f" ({at}{field})" if at else field)
 
     claim = name.sub(of, claim)
     for sign, shown in _SIGNS.items():
