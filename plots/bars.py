@@ -15,8 +15,10 @@ from loch.runner.drawing import SYSTEMS, Drawing, show
 from . import frame, words
 from .frame import Panel
 from .line import panels
-from .style import Look
+from .series import ratio_note
+from .style import GREY, Look
 
+EDGES: dict[str, Any] = {"calibrated": ":", "ratio": (0, (3, 1.5))}  # of hollow bars, by kind of published number
 # Opacity of the first, second, third and fourth bar of each system, in figures in which a system has several bars.
 FADES = (1.0, 0.65, 0.4, 0.25)
 
@@ -33,9 +35,11 @@ def draw(drawing: Drawing):
             _panel(drawing, panel, found, is_last=panel is column[-1])
     frame.share_limits(found)
     frame.align(page, columns)
-    has_published = any(line.published for panel in found for line in panel.lines)
-    notes = ["Hollow bars: published values."] if has_published else []
-    if any(kind == "calibrated" for panel in found for line in panel.lines for kind in line.kinds.values()):
+    kinds = {kind for panel in found for line in panel.lines for kind in line.kinds.values()}
+    notes = ["Hollow bars: published values."] if kinds - {"ratio"} else []
+    if "ratio" in kinds:
+        notes.append(ratio_note(drawing, [line for panel in found for line in panel.lines]))
+    if "calibrated" in kinds:
         notes.append("Dotted: calibrated on, no prediction.")
     if drawing.band and any(line.bands for panel in found for line in panel.lines):
         notes.append(f"Wide grey bars: {drawing.band}.")
@@ -54,17 +58,24 @@ def _fill(look: Look, alpha: float = 1.0) -> dict[str, Any]:
 
 
 def _legend(drawing: Drawing, found: list[Panel]) -> list[Patch]:
+    """An entry for each system; several hardened variants have one in common, as they are hatched like nothing else."""
     handles: dict[str, Patch] = {}
     is_grouped = drawing.figure.x == SYSTEMS
+    variants = {line.label for panel in found for line in panel.lines if line.look.hardened}
+    has_one_entry = len(variants) > 1 and not is_grouped
     for line in (line for panel in frame.fullest_first(found) for line in panel.lines):
         if line.label and is_grouped:
             handles.setdefault(
                 line.label, Patch(color="black", alpha=FADES[line.slot % len(FADES)], linewidth=0, label=line.label)
             )
-        elif line.label:
+        elif line.label and not (has_one_entry and line.look.hardened):
             handles.setdefault(line.label, Patch(**_fill(line.look), label=line.label))
-    if any(line.published for panel in found for line in panel.lines):
-        handles["published"] = Patch(fill=False, edgecolor="black", linewidth=0.8, label="published")
+    if has_one_entry:
+        handles["hardened"] = Patch(**_fill(Look(GREY, "", "", hardened=True)), label="hardened")
+    kinds = {kind for panel in found for line in panel.lines for kind in line.kinds.values()}
+    if kinds:
+        edge = EDGES["ratio"] if kinds == {"ratio"} else "-"
+        handles["published"] = Patch(fill=False, edgecolor="black", linewidth=0.8, linestyle=edge, label="published")
     return list(handles.values())
 
 
@@ -118,8 +129,8 @@ def _panel(drawing: Drawing, panel: Panel, found: list[Panel], is_last: bool) ->
                 fill=False,
                 edgecolor="black",
                 linewidth=0.8,
-                linestyle=":" if line.kinds.get(at) == "calibrated" else "-",
-                gid="published",
+                linestyle=EDGES.get(line.kinds.get(at, ""), "-"),
+                gid="ratio" if line.kinds.get(at) == "ratio" else "published",
             )
         for at, (low, high) in line.bands.items():
             place = rank[at] + _shift(panel, i, at, is_grouped, slots) * width

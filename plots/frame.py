@@ -7,6 +7,7 @@ import io
 import math
 import textwrap
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,9 @@ PANEL_IN, RATIO_IN, MARGIN_IN = 1.65, 0.62, 0.75
 BESIDE_IN = 0.55  # width to the left of a panel's axes, for the y label and the tick labels, in inches
 LEGEND_KEY_IN = 0.44  # width of a legend entry's marker and of the space around it, in inches
 HEADING_PT, HEADING_LINE_IN = 6.5, 0.11
+TITLE_PT, FOOT_PT = 8, 6
+TITLE_LINE_IN, FOOT_LINE_IN = 0.14, 0.115
+FOOT_LINES = 3  # lines of a caption for which there is room in every figure
 Y_LABEL_LETTERS = 28  # number of letters of a y label that fit along the height of a panel
 
 
@@ -84,14 +88,17 @@ def page(drawing: Drawing, columns: list[list[Panel]], handles: list):
         above.set_axis_off()
         legend(above, handles, legend_columns)
     for at, column in enumerate(columns):
-        _column(drawing, figure, outer[1, at], column)
+        _column(drawing, figure, outer[1, at], column, body - height(column))
     title(figure, drawing)
     return figure
 
 
-def _column(drawing: Drawing, figure, cell, column: list[Panel]) -> None:
+def _column(drawing: Drawing, figure, cell, column: list[Panel], below_in: float) -> None:
+    """Makes the axes of one column; `below_in`: what the highest column has more, left empty below the last panel if a
+    panel would fit there, so that no panel is stretched."""
     heights = [h for panel in column for h in ([PANEL_IN, RATIO_IN] if panel.has_ratio else [PANEL_IN])]
-    inner = cell.subgridspec(len(heights), 1, height_ratios=heights)
+    missing = [PANEL_IN] * int(below_in / PANEL_IN)
+    inner = cell.subgridspec(len(heights) + len(missing), 1, height_ratios=heights + missing)
     row = 0
     for panel in column:
         panel.axes = figure.add_subplot(inner[row])
@@ -109,20 +116,31 @@ def _heading(drawing: Drawing, panel: Panel) -> str:
     """A panel's heading: the axis value that it shows, and the origin of its results, broken into lines that fit its
     width."""
     name = panel_title(drawing, panel.at)
-    letters = int(panel.width_in / 0.0475)
     return "\n".join(
         [
             *([name] if name else []),
-            *(textwrap.fill(origin, letters) for origin in origins(panel.group, panel.at)),
+            *(wrapped(origin, HEADING_PT, panel.width_in) for origin in origins(panel.group, panel.at)),
         ]
     )
 
 
-def text_in(text: str, size: float) -> float:
+@lru_cache(maxsize=10_000)
+def text_in(text: str, size: float, weight: str = "normal") -> float:
     """The width of a line of text in a font of `size` points, in inches."""
-    return (
-        TextPath((0, 0), text, size=size, prop=FontProperties(family=style.RC["font.family"])).get_extents().width / 72
-    )
+    font = FontProperties(family=style.RC["font.family"], weight=weight)
+    return float(TextPath((0, 0), text, size=size, prop=font).get_extents().width) / 72
+
+
+def wrapped(text: str, size: float, width_in: float, weight: str = "normal") -> str:
+    """The text broken into lines of at most `width_in` inches; a word that is wider has a line of its own."""
+    lines: list[str] = []
+    for word in text.split():
+        longer = f"{lines[-1]} {word}" if lines else word
+        if lines and text_in(longer, size, weight) <= width_in:
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    return "\n".join(lines)
 
 
 def legend(axes, handles: list, columns: int) -> None:
@@ -185,8 +203,9 @@ def largest(panel: Panel, shown: list[Panel]) -> float:
 
 
 def numbers(panel: Panel) -> list[float]:
-    """The values that must fit into a panel: upper ends of the intervals, and published values."""
+    """The values that must fit into a panel: upper ends of intervals and bands, and published values."""
     out = [v for line in panel.lines for v in line.high if v is not None]
+    out += [high for line in panel.lines for _, high in line.bands.values()]
     return out + [v for line in panel.lines for _, v in line.published]
 
 
@@ -209,20 +228,46 @@ def align(figure, columns: list[list[Panel]]) -> None:
 
 def foot(figure, drawing: Drawing, more: str = "") -> None:
     """Writes the caption below the panels: the drawing's text with the number of repeats, `more`, and the figure's
-    note."""
+    note; then the source, and in another colour which conclusions of the paper the results contradict."""
     text = " ".join(filter(None, (drawing.caption, more, drawing.figure.note)))
-    width = 78 if drawing.figure.width == "one" else 165
-    lines = [_wrapped(text, width), _wrapped(drawing.source, width - 10)]
-    figure.supxlabel("\n".join(filter(None, lines)), fontsize=6)
+    lines = [wrapped(each, FOOT_PT, _line_in(drawing)) for each in (text, drawing.source) if each]
+    said = wrapped(_contradicted(drawing), FOOT_PT, _line_in(drawing), "bold")
+    # The layout makes room for one text below the panels and puts it at the lower edge; the mark stands on that
+    # text's last lines, left empty.
+    figure.supxlabel("\n".join(lines) + "\n" * len(said.splitlines()), fontsize=FOOT_PT)
+    _make_room(figure, drawing, sum(len(each.splitlines()) for each in (*lines, said)))
+    if said:
+        edge = figure.get_layout_engine().get()["h_pad"] / figure.get_figheight()
+        look = {"fontsize": FOOT_PT, "weight": "bold", "color": style.MARK}
+        figure.text(0.5, edge, said, ha="center", va="bottom", gid="contradicted", **look)
+
+
+def _contradicted(drawing: Drawing) -> str:
+    """The mark of a picture that does not show what its paper concludes: the first such conclusion, and their number."""
+    if not drawing.contradicted:
+        return ""
+    number, first = len(drawing.contradicted), drawing.contradicted[0]
+    return f"NOT AS PUBLISHED{f' ({number} conclusions)' if number > 1 else ''} – {first}" + (
+        " …" if number > 1 else ""
+    )
+
+
+def _make_room(figure, drawing: Drawing, foot_lines: int) -> None:
+    """Makes the figure higher by what a long title and a long caption need, so that they take nothing from the
+    panels."""
+    title_lines = wrapped(drawing.title, TITLE_PT, _line_in(drawing)).count("\n")
+    more = TITLE_LINE_IN * title_lines + FOOT_LINE_IN * max(0, foot_lines - FOOT_LINES)
+    figure.set_figheight(figure.get_figheight() + more)
 
 
 def title(figure, drawing: Drawing) -> None:
     """Writes the experiment's title above the figure."""
-    figure.suptitle(_wrapped(drawing.title, 58 if drawing.figure.width == "one" else 124), fontsize=8)
+    figure.suptitle(wrapped(drawing.title, TITLE_PT, _line_in(drawing)), fontsize=TITLE_PT)
 
 
-def _wrapped(text: str, width: int) -> str:
-    return "\n".join(textwrap.wrap(text, width))
+def _line_in(drawing: Drawing) -> float:
+    """The width of a line of text across the whole figure, in inches."""
+    return (style.COLUMN_IN if drawing.figure.width == "one" else style.PAGE_IN) - 0.1
 
 
 def is_numeric(values: list[Any]) -> bool:
@@ -251,7 +296,7 @@ def x_axis(axes, drawing: Drawing, shown: list[Any], with_label: bool, width_in:
     is_log = (in_bytes if wants_log is None else wants_log) and is_numeric(ticks) and min(places.values()) > 0
     if is_log:
         axes.set_xscale("log", base=2 if in_bytes else 10)
-    names = {tick: "0" if tick == 0 else show(name, tick) for tick in ticks}
+    names = {tick: "0" if tick == 0 else words.value(name, tick) or show(name, tick) for tick in ticks}
     ticks = _apart(ticks, places, is_log, names, width_in)
     axes.xaxis.set_major_locator(FixedLocator([places[tick] for tick in ticks]))
     axes.xaxis.set_major_formatter(FixedFormatter([names[tick] for tick in ticks]))

@@ -10,7 +10,7 @@ from loch.runner.drawing import SYSTEMS, Drawing
 
 from . import frame, style, words
 from .frame import Panel
-from .series import groups, lines, panel_places, system_bars
+from .series import groups, lines, panel_places, ratio_note, system_bars
 
 
 def panels(drawing: Drawing) -> list[Panel]:
@@ -24,7 +24,8 @@ def panels(drawing: Drawing) -> list[Panel]:
             for y in figure.y:
                 shown = series(drawing, group, y, place)
                 if shown:
-                    has_ratio = figure.ratio and not figure.relative_to and any(line.published for line in shown)
+                    has_values = any(kind != "ratio" for line in shown for kind in line.kinds.values())
+                    has_ratio = figure.ratio and not figure.relative_to and has_values
                     found.append(Panel(group, y, shown, has_ratio, place))
     return found
 
@@ -43,11 +44,12 @@ def draw(drawing: Drawing):
     if any(line.published for panel in found for line in panel.lines):
         kinds = {kind for panel in found for line in panel.lines for kind in line.kinds.values()}
         notes.append(style.explain(kinds))
+        notes.append(ratio_note(drawing, [line for panel in found for line in panel.lines]))
     if drawing.band and any(line.bands for panel in found for line in panel.lines):
         notes.append(f"Wide bars: {drawing.band}.")
     if any(line.failed for panel in found for line in panel.lines):
         notes.append("x: failed runs.")
-    frame.foot(page, drawing, " ".join(notes))
+    frame.foot(page, drawing, " ".join(filter(None, notes)))
     return page
 
 

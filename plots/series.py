@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Iterator
 
 from loch.runner.drawing import Drawing, Place, Point, Published, Series, is_bimodal, show
@@ -147,14 +147,44 @@ def label_of(drawing: Drawing, series: Series, fixed: Place) -> str:
 
 
 def _marks(drawing: Drawing, series: Series, y: str, over: str, within: Place) -> list[Published]:
-    """The published values of one line for result field `y`, at the places that agree with `within`."""
-    return [
+    """The published values of one line for result field `y`, at the places that agree with `within`.
+
+    In a figure of absolute values a published ratio of two systems becomes a value too: the ratio times what the other
+    system has here; it is of kind "ratio" unless the model was calibrated on it, and a published value at the same place
+    stands instead of it.
+    """
+    here = [
         each
         for each in drawing.published
-        if (each.series, each.over, each.field) == (series.name, over, y)
-        and each.value is not None
-        and set(within) <= set(each.place)
+        if (each.series, each.field) == (series.name, y) and each.value is not None and set(within) <= set(each.place)
     ]
+    found = {each.place: _from_ratio(drawing, each) for each in here if each.over and not over}
+    found |= {each.place: each for each in here if each.over == over}
+    return [each for each in found.values() if each is not None]
+
+
+def _from_ratio(drawing: Drawing, ratio: Published) -> Published | None:
+    """A published ratio times the result of the system that it divides by; None without that result."""
+    point = drawing.named(ratio.over).point(dict(ratio.place))
+    base = point.median(ratio.field) if point is not None else None
+    kind = ratio.kind if ratio.kind == "calibrated" else "ratio"
+    return replace(ratio, value=ratio.value * base, over="", kind=kind) if ratio.value and base else None
+
+
+def ratio_note(drawing: Drawing, shown: list[Line]) -> str:
+    """The caption's sentence on published ratios that are drawn as values; empty if there are none."""
+    if not any(kind == "ratio" for line in shown for kind in line.kinds.values()):
+        return ""
+    absolute = {(each.series, each.field, each.place) for each in drawing.published if not each.over}
+    others = dict.fromkeys(
+        drawing.named(each.over).label
+        for each in drawing.published
+        if each.over
+        and each.value is not None
+        and each.kind != "calibrated"
+        and (each.series, each.field, each.place) not in absolute
+    )
+    return f"Dashes: published ratio times the result of {', '.join(others)}."
 
 
 def look_of(look: style.Look, i: int, count: int) -> style.Look:

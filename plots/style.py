@@ -15,6 +15,7 @@ matplotlib.use("Agg")
 COLUMN_IN = 3.4  # width of a figure that spans one column of a two-column page, in inches
 PAGE_IN = 7.0  # width of a figure that spans both columns, in inches
 MEASURED_GROUND = "#f1f1ee"  # background of panels with measured series; panels of simulated series are white
+MARK = "#b03000"  # colour of what a reader must not miss, such as a conclusion that the results contradict
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart, also when printed in grey.
 BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
@@ -133,7 +134,7 @@ def looks(series: list[Series]) -> dict[str, Look]:
     return out
 
 
-# Kinds of published numbers, and what the caption says of their marks.
+# Kinds of published numbers, and what the caption says of their marks; of ratios series.ratio_note() says more.
 KINDS = {
     "published": "Hollow marks: published values.",
     "derived": "Small grey-filled marks: derived from published values.",
@@ -149,6 +150,8 @@ def mark_of(kind: str, look: Look) -> dict[str, Any]:
         return {**plain, "marker": look.marker, "markersize": 5.5, "markeredgewidth": 0.6, "markerfacecolor": "#dddddd"}
     if kind == "bound":
         return {**plain, "marker": "^", "markersize": 7.5, "markeredgewidth": 0.9}
+    if kind == "ratio":
+        return {**plain, "marker": "_", "markersize": 11, "markeredgewidth": 1.6}
     if kind == "calibrated":
         return {**plain, "marker": "x", "markersize": 6, "markeredgewidth": 1.0}
     return {**plain, "marker": look.marker, "markersize": 7.5, "markeredgewidth": 0.9}

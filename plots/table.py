@@ -1,10 +1,11 @@
 """A table as a figure: in each cell the value obtained, below it the published value and the relative error, whose size
-is shaded."""
+is shaded, and the band of sampled results if there is one. The least of several systems is bold, of the values obtained
+and of the published ones."""
 
 from __future__ import annotations
 
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, field as of, replace
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -13,10 +14,11 @@ from matplotlib.patches import Rectangle
 from loch.runner.drawing import Drawing, Figure, Point, Published, number, show
 
 from . import style, words
-from .frame import foot, title
+from .frame import foot, text_in, title, wrapped
 from .series import Group, Series, by_rest, groups, varying
 
 ROW_IN, HEAD_IN, HEAD_LINE_IN, GROUP_IN = 0.40, 0.22, 0.11, 0.22
+ORIGIN_PT = 6.5
 SMALL = 6.0  # smallest font size that is legible in print, in points
 SHADES = [(0.05, "#c9e4d4"), (0.10, "#e3f0c9"), (0.25, "#fbe6bd"), (float("inf"), "#f5c6b8")]
 CALIBRATED = "#dddddd"  # ground of a cell whose published value the model was calibrated on
@@ -33,13 +35,19 @@ class _Row:
     detail: str
     places: list[tuple[Series, str, Point] | None]
     ends_block: bool = False
+    least: set[int] = of(default_factory=set)  # columns in which this row has the least of the values obtained
+    least_published: set[int] = of(default_factory=set)  # columns in which it has the least published value
 
 
 def draw(drawing: Drawing):
-    """Draws the experiment's results as a table and returns the figure."""
+    """Draws the experiment's results as a table and returns the figure; with bands it is as wide as the page."""
+    if any(point.bands for series in drawing.series for point in series.points):
+        drawing = replace(drawing, figure=replace(drawing.figure, width="two"))
     figure = drawing.figure
-    kinds = groups(drawing)
-    blocks = [(group, _columns(drawing, group), _rows(drawing, group)) for group in kinds]
+    compared = {(each.series, each.field, each.place): each for each in drawing.published if not each.over}
+    blocks = [(group, _columns(drawing, group), _rows(drawing, group)) for group in groups(drawing)]
+    for _, _, rows in blocks:
+        _find_least(rows, compared)
     head = HEAD_IN + HEAD_LINE_IN * max([0, *(name.count("\n") for _, columns, _ in blocks for name in columns)])
     body = sum(
         ROW_IN * len(rows) + head + GROUP_IN * (_origins(figure, group).count("\n") + 1) for group, _, rows in blocks
@@ -50,23 +58,58 @@ def draw(drawing: Drawing):
     axes.set_xlim(0, 1)
     axes.set_ylim(-body, 0)
     title(page, drawing)
-    compared = {(each.series, each.field, each.place): each for each in drawing.published if not each.over}
     top = 0.0
     for group, columns, rows in blocks:
         top = _group(axes, drawing, group, columns, rows, compared, top, head)
     shown = [
         each for _, _, rows in blocks for row in rows for place in row.places if (each := _comparison(compared, place))
     ]
-    foot(page, drawing, _legend(drawing, shown))
+    places = [place for _, _, rows in blocks for row in rows for place in row.places if place]
+    has_bands = any(field in point.bands for _, field, point in places)
+    foot(page, drawing, _legend(drawing, shown, has_bands, any(row.least for _, _, rows in blocks for row in rows)))
     return page
 
 
-def _legend(drawing: Drawing, shown: list[Published]) -> str:
+def _find_least(rows: list[_Row], compared: dict[Any, Published]) -> None:
+    """Finds, for each quantity of which less is better, the row with the least value in each column, if several systems
+    have one; hardened variants are no systems of their own."""
+    quantities: dict[str, list[_Row]] = {}
+    for row in rows:
+        for name in {_quantity(place[1]) for place in row.places if place and not place[0].hardened_of}:
+            quantities.setdefault(name, []).append(row)
+    for name, several in quantities.items():
+        if not words.is_less_better(name) or len(several) < 2:
+            continue
+        for column in range(len(several[0].places)):
+            obtained, published = [], []
+            for row in several:
+                place = row.places[column]
+                value = place[2].median(place[1]) if place else None
+                one = _comparison(compared, place)
+                obtained += [(value, row)] if value is not None else []
+                published += [(one.value, row)] if one is not None and one.value is not None else []
+            for found, which in (obtained, "least"), (published, "least_published"):
+                least = min((value for value, _ in found), default=0.0)
+                for value, row in found if len(found) > 1 else []:
+                    if short(value) == short(least):
+                        getattr(row, which).add(column)
+
+
+def _quantity(field: str) -> str:
+    """What a field measures: of all operations (gb_sent_all) the same as of one kind (gb_sent)."""
+    return field.removesuffix("_all")
+
+
+def _legend(drawing: Drawing, shown: list[Published], has_bands: bool, has_least: bool) -> str:
     """The caption's sentences on the published values and on the shades (sizes of errors) of the cells."""
     word = drawing.called
     notes = []
     if any(each.error is not None for each in shown):
         notes.append(f"Below: {word} value and error. Shades: within 5, 10, 25 %, more.")
+    if has_least:
+        notes.append(f"Bold: the least, of what was obtained and of {word} values.")
+    if has_bands:
+        notes.append(f"Last line of a cell: {drawing.band}; *: the {word} value is not in it.")
     if any(each.kind == "calibrated" for each in shown):
         notes.append("Grey: calibrated on, no prediction.")
     if any(each.value is None for each in shown):
@@ -93,7 +136,7 @@ def _head_size(columns: int) -> float:
 
 
 def _origins(figure: Figure, group: Group) -> str:
-    return textwrap.fill("; ".join(group.origins), 58 if figure.width == "one" else 125)
+    return wrapped("; ".join(group.origins), ORIGIN_PT, _width(figure) - 0.1)
 
 
 def _columns(drawing: Drawing, group: Group) -> list[str]:
@@ -120,8 +163,12 @@ def _rows(drawing: Drawing, group: Group) -> list[_Row]:
             out[-1].ends_block = True
         return out
     values = drawing.axes[figure.x]
+    known = {(each.series, each.field) for each in drawing.published if each.value is not None}
     for field in figure.rows:
+        alike = [each for each in figure.rows if _quantity(each) == _quantity(field)]
         for system in group.series:
+            if (system.name, field) not in known and any((system.name, each) in known for each in alike):
+                continue  # the paper has this quantity of the system under another definition, which has its own row
             rest = by_rest(drawing, system, (), figure.x) or {(): []}
             for fixed, points in rest.items():
                 there = {point.at[figure.x]: point for point in points}
@@ -133,7 +180,7 @@ def _rows(drawing: Drawing, group: Group) -> list[_Row]:
                         [(system, field, there[value]) if value in there else None for value in values],
                     )
                 )
-        out[-1].ends_block = True
+        out[-1].ends_block = field == alike[-1]
     return out
 
 
@@ -146,10 +193,13 @@ def _group(
 ) -> float:
     figure = drawing.figure
     label = _label_share(drawing)
+    if not figure.across:
+        names = [width for row in rows for width in (text_in(row.name, 7, "bold"), text_in(row.detail, SMALL))]
+        label = min(label, max([*names, text_in(words.axis(figure.x), ORIGIN_PT)]) / _width(figure) + 0.02)
     cell = (1 - label) / len(columns)
     origins = _origins(figure, group)
     height = GROUP_IN * (origins.count("\n") + 1)
-    axes.text(0, top - height / 2, origins, fontsize=6.5, style="italic", va="center")
+    axes.text(0, top - height / 2, origins, fontsize=ORIGIN_PT, style="italic", va="center")
     top -= height
     axes.text(0, top - head / 2, "" if figure.across else words.axis(figure.x), fontsize=6.5, va="center")
     for i, name in enumerate(columns):
@@ -169,7 +219,8 @@ def _group(
         axes.text(0, top - ROW_IN * 0.33, row.name, fontsize=7, va="center", weight="bold")
         axes.text(0, top - ROW_IN * 0.70, row.detail, fontsize=SMALL, va="center")
         for i, place in enumerate(row.places):
-            _cell(axes, group, place, compared, (label + i * cell, top, cell))
+            is_least = i in row.least, i in row.least_published
+            _cell(axes, group, place, compared, (label + i * cell, top, cell), is_least)
         top -= ROW_IN
         if row.ends_block:
             axes.plot([0, 1], [top, top], color="#bbbbbb", linewidth=0.4)
@@ -182,35 +233,47 @@ def _comparison(compared: dict[Any, Published], place: tuple[Series, str, Point]
     return compared.get((place[0].name, place[1], place[2].place)) if place else None
 
 
-def _cell(axes, group: Group, place, compared: dict, box: tuple[float, float, float]) -> None:
+def _cell(
+    axes,
+    group: Group,
+    place,
+    compared: dict[Any, Published],
+    box: tuple[float, float, float],
+    is_least: tuple[bool, bool],
+) -> None:
     left, top, width = box
     obtained = place[2].median(place[1]) if place else None
     failed = place is not None and bool(place[2].failures)
     one = _comparison(compared, place)
+    band = place[2].bands.get(place[1]) if place else None
     if one is not None and one.error is not None:
         shade = next(color for limit, color in SHADES if abs(one.error) <= limit)
         shade = CALIBRATED if one.kind == "calibrated" else shade
         axes.add_patch(Rectangle((left, top - ROW_IN), width, ROW_IN, facecolor=shade, linewidth=0))
     elif group.is_measured:
         axes.add_patch(Rectangle((left, top - ROW_IN), width, ROW_IN, facecolor=style.MEASURED_GROUND, linewidth=0))
-    middle = left + width / 2
+    middle, apart = left + width / 2, width / 30
     text = "" if place is None else "x" if failed and obtained is None else short(obtained)
-    axes.text(
-        middle, top - ROW_IN * 0.24, text, fontsize=6.8, ha="center", va="center", gid="failed" if failed else None
-    )
-    if one is not None:
-        axes.text(
-            middle,
-            top - ROW_IN * 0.56,
-            short(one.value),
-            fontsize=SMALL,
-            ha="center",
-            va="center",
-            color="#444444",
-        )
-        if one.error is not None:
-            error = "0%" if abs(one.error) < 0.005 else f"{one.error:+.0%}".replace("-", "−")
-            axes.text(middle, top - ROW_IN * 0.82, error, fontsize=SMALL, ha="center", va="center", color="#444444")
+
+    def write(line: float, text: str, x: float = middle, ha: str = "center", is_bold: bool = False, **look) -> None:
+        weight = "bold" if is_bold else "normal"
+        axes.text(x, top - ROW_IN * line, text, ha=ha, va="center", weight=weight, **look)
+
+    below: dict[str, Any] = {"fontsize": SMALL, "color": "#444444"}
+    write(0.24, text, is_bold=is_least[0], fontsize=6.8, gid="failed" if failed else "least" if is_least[0] else None)
+    if band is not None:
+        is_out = one is not None and one.value is not None and not band[0] <= one.value <= band[1]
+        write(0.82, f"{short(band[0])}–{short(band[1])}{' *' if is_out else ''}", gid="band", **below)
+    if one is None:
+        return
+    error = None if one.error is None else "0%" if abs(one.error) < 0.005 else f"{one.error:+.0%}".replace("-", "−")
+    if band is not None and error is not None:  # side by side: the third line is the band's
+        write(0.56, short(one.value), middle - apart, "right", is_least[1], **below)
+        write(0.56, error, middle + apart, "left", **below)
+        return
+    write(0.56, short(one.value), is_bold=is_least[1], **below)
+    if error is not None:
+        write(0.82, error, **below)
 
 
 def short(value: float | None) -> str:

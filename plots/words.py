@@ -123,6 +123,19 @@ def unscaled(field: str) -> str:
     return plain.get(field, found.label if found.factor == 1.0 else field.replace("_", " "))
 
 
+def is_less_better(field: str) -> bool:
+    """Whether the least value of several systems is the best one."""
+    return field.startswith(("latency_us.", "gb_sent"))
+
+
+def value(axis_name: str, at: object) -> str:
+    """What the tick of an axis value says where that is not the value itself; else empty. A load below one per cent
+    stands for an idle machine."""
+    if axis_name == "share_of_max" and isinstance(at, float):
+        return "idle" if at < 0.01 else f"{100 * at:g} %"
+    return ""
+
+
 def axis(name: str) -> str:
     """The label of an experiment's axis, such as "value size (bytes)" for value_size."""
     return _AXES.get(name, name.replace("_", " "))

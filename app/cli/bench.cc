@@ -362,6 +362,18 @@ std::string text_of(const nlohmann::ordered_json& document) {
   return document.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
+// What stands beside simulated percentiles wherever a person reads them (reports and figures say the same).
+constexpr std::string_view tail_warning =
+    "simulated percentiles above the median say little: of what delays a thread now and then, only the "
+    "kernel's scheduler is modelled";
+
+// The summaries of all points, on standard output.
+void print_summaries(const BenchOptions& o, const std::vector<measure::PointResult>& points) {
+  for (const measure::PointResult& point : points)
+    fmt::print("{}", measure::summary(measure::to_json(point)));
+  if (o.fabric == "sim") fmt::print("  {}\n", tail_warning);
+}
+
 // Writes the result files that the flags ask for, after all results are complete.
 int deliver(const BenchOptions& o, const std::vector<measure::PointResult>& points) {
   nlohmann::ordered_json document;
@@ -372,22 +384,20 @@ int deliver(const BenchOptions& o, const std::vector<measure::PointResult>& poin
   }
   if (!o.histogram.empty()) {
     if (auto ok = write_histogram(o.histogram, points.front()); !ok) return complain(ok.error());
+    if (o.fabric == "sim") fmt::print(stderr, "note: {}: {}\n", o.histogram, tail_warning);
   }
   for (const auto* said : {&points.back().caveats, &points.back().notes}) {
     for (const std::string& note : *said) fmt::print(stderr, "note: {}\n", note);
   }
   const bool is_read = isatty(STDOUT_FILENO) == 1;
   if (o.json.empty() && is_read) {
-    for (const measure::PointResult& point : points)
-      fmt::print("{}", measure::summary(measure::to_json(point)));
+    print_summaries(o, points);
     fmt::print("  the whole result: --json FILE, or --json - for standard output\n");
   } else if (o.json.empty()) {
     fmt::print("{}", text_of(document));
   } else {
     if (auto ok = write_output(o.json, text_of(document)); !ok) return complain(ok.error());
-    for (const measure::PointResult& point : points) {
-      if (o.json != "-") fmt::print("{}", measure::summary(measure::to_json(point)));
-    }
+    if (o.json != "-") print_summaries(o, points);
   }
   int status = 0;
   for (const measure::PointResult& point : points) status = std::max(status, judge(point));
@@ -413,6 +423,8 @@ Result<RunResult> search_point(const BenchOptions& o, const kv::Module& module, 
       {"goal", o.search}, {"met", found.is_met}, {"rate", best}, {"tried", std::move(tried)}};
   if (!found.is_met)
     found.point.notes.push_back(fmt::format("--search {}: no rate that was tried meets it", o.search));
+  if (o.fabric == "sim" && goal.percentile > 50)
+    found.point.notes.push_back(fmt::format("--search {}: {}", o.search, tail_warning));
   return RunResult{.is_joint = true, .point = std::move(found.point)};
 }
 

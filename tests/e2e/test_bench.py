@@ -142,6 +142,27 @@ class Bench(EndToEnd):
         self.assertIn("nessie on sim", lines[0])
         self.assertIn("--json", lines[-1])
 
+    def test_simulated_percentiles_are_printed_with_a_warning(self) -> None:
+        warning = "simulated percentiles above the median say little"
+
+        def told(*flags: str) -> "subprocess.CompletedProcess[str]":
+            return subprocess.run(
+                [BINARY, *flags], cwd=self.folder, capture_output=True, text=True, check=True, timeout=60
+            )
+
+        ran = told(*SIM, "--json", "x.json", "--histogram", "x.hgrm")
+        self.assertEqual([ran.stdout.count(warning), ran.stderr.count(f"note: x.hgrm: {warning}")], [1, 1])
+        self.assertEqual(told(*SIM, "--repeats", "2", "--json", "x.json").stdout.count(warning), 1)
+        ran = told(*SIM)  # a script gets JSON and nothing else
+        self.assertNotIn(warning, ran.stdout + ran.stderr)
+        json.loads(ran.stdout)
+        self.assertIn(warning, told(*SIM, "--search", "p99:1ms").stderr)
+        self.assertNotIn(warning, told(*SIM, "--search", "mean:1ms").stderr)
+        measured = ["bench", "--protocol", "nessie", "--fabric", "shm", "--nodes", "2", "--clients", "1"]
+        measured += ["--keys", "300", "--duration", "2ms", "--json", "x.json", "--histogram", "x.hgrm"]
+        ran = told(*measured)
+        self.assertNotIn(warning, ran.stdout + ran.stderr)
+
     def test_what_may_be_said_and_what_is_counted_are_listed(self) -> None:
         def names(kind: str) -> list[str]:
             done = self.loch("list", kind, "--json")

@@ -191,6 +191,12 @@ class Command(Folder):
         self.assertEqual(self.loch("compare", "a", "b", "--tolerance", "0.05").returncode, 0)
         self.assertEqual(self.loch("compare", "b", "a").returncode, 0)  # b, now the baseline, is slower than a
 
+    def test_simulated_percentiles_are_compared_with_a_warning(self):
+        self.run_it("a")
+        for metric, times in (("latency_us.all.p99", 1), ("latency_us.all.mean", 0)):
+            done = self.loch("compare", "a", "a", "--metric", metric, "--metric", "throughput_ops_s")
+            self.assertEqual(done.stdout.count("note: Simulated percentiles above the median"), times, done.stdout)
+
     def test_a_point_that_fails_in_b_alone_is_a_regression(self):
         self.run_it("a")
         self.run_it("b", FAKE_FAIL="value-size=4096")

@@ -31,7 +31,14 @@ class Lines:
     text: str
 
 
-Inline = Union[Plain, Code, Strong, Lines]
+@dataclass(frozen=True)
+class Place:
+    """A section of docs/, such as docs/fidelity.md#nessie-2017. A page holds its text and links to it."""
+
+    text: str
+
+
+Inline = Union[Plain, Code, Strong, Lines, Place]
 
 
 @dataclass(frozen=True)

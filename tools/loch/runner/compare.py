@@ -24,7 +24,7 @@ from typing import Any, Callable
 
 import numpy as np
 
-from . import outputs
+from . import outputs, report
 from .errors import BadInput, did_you_mean
 from .grid import choice_key, show
 from .options import SEEDS
@@ -275,12 +275,17 @@ def judge(series: list[Series], tolerance: float) -> None:
 def of_folders(a: Path, b: Path, metrics: list[str], tolerance: float) -> Comparison:
     """Compares the result folders at or below `a` and `b`; BadInput if they have nothing in common."""
     out = Comparison()
-    for one, other in _pairs(a, b, out.notes):
+    pairs = _pairs(a, b, out.notes)
+    for one, other in pairs:
         _add(out, one, other, metrics, tolerance)
     if not out.series and not out.newly_failed:
         raise BadInput(f"{a} and {b}: no point has results in both with {' or '.join(metrics)}")
     judge(out.series, tolerance)
     out.notes += _too_few(out.series)
+    if any(report.TAIL.search(each.metric) for each in out.series) and any(
+        row.point.params.get("fabric") == "sim" for pair in pairs for results in pair for row in results.rows
+    ):
+        out.notes.append(report.TAIL_WARNING)
     return out
 
 

@@ -9,7 +9,7 @@ import statistics
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import band_report, bands, published, report, roles
+from . import band_report, bands, contradicted, published, report, roles
 from .grid import show
 from .intervals import is_bimodal, median as median_interval
 from .model import SYSTEMS, Figure, System
@@ -132,7 +132,9 @@ class Drawing:
     series: list[Series]
     published: list[Published]  # published numbers to draw; empty if the figure does not show them
     called: str  # word for the numbers with which results are compared, such as "published"
-    source: str = ""  # paper, verdict and commit, and what is reversed; empty where the figure does not show them
+    source: str = ""  # paper, verdict and commit; empty where the figure does not show them
+    # conclusions of the paper that the results contradict, in words; none where the figure does not show its source
+    contradicted: tuple[str, ...] = ()
     band: str = ""  # what the bands of its points are called; empty without bands
 
     def named(self, name: str) -> Series:
@@ -159,6 +161,7 @@ def of(results: Results) -> Drawing:
         published=_published(results) if figure.published else [],
         called=published.called(experiment),
         source=report.source_line(results) if figure.source else "",
+        contradicted=tuple(contradicted.conclusions(results)) if figure.source else (),
         band=band_report.title(results.bands, bands.other_window(results)) if results.bands is not None else "",
     )
 

@@ -12,11 +12,11 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from . import blocks
-
+from . import blocks, explanations
 from .errors import BadInput, reading
 from .stored_json import read_json
 
+_WHY = re.compile(r'href="#(why-[^"]+)"')
 _SECTION = re.compile(r"<!--section-->(.*)<!--/section-->", re.DOTALL)
 # limits of the relative error for the cells' colours, equal to those of plots/table.py
 _SHADES = ((0.05, "close"), (0.10, "near"), (0.25, "fair"), (float("inf"), "far"))
@@ -38,7 +38,22 @@ def render(report: blocks.Report, figure: dict[str, Any] | None = None) -> str:
     """The HTML section of one report, its figure below the title; on a page of several reports its details are
     folded."""
     template = _templates().get_template("report.html.jinja")
-    return template.render(report=report, figure=figure, shade=shade, kind=lambda each: type(each).__name__)
+    return template.render(
+        report=report,
+        figure=figure,
+        shade=shade,
+        kind=lambda each: type(each).__name__,
+        identity=explanations.identity,
+    )
+
+
+def _explained(body: str) -> str:
+    """The texts of the sections of docs/ to which a page links, each once."""
+    names = sorted(set(_WHY.findall(body)))
+    told = [(name, *explanations.html(name)) for name in names]
+    # HTML that explanations has made of our own pages, so it is not escaped again
+    rows = [{"name": name, "title": title, "text": Markup(text)} for name, title, text in told]
+    return _templates().get_template("why.html.jinja").render(rows=rows)
 
 
 def shade(error: float | None) -> str:
@@ -50,7 +65,7 @@ def of_folder(folder: Path, report: blocks.Report) -> str:
     """The HTML page of one result folder."""
     title = _title(folder)
     section = render(report, _figure(folder / "figure.svg", title))
-    return _page(title, f"<!--section-->{section}<!--/section-->")
+    return _page(title, f"<!--section-->{section}<!--/section-->{_explained(section)}")
 
 
 def of_folders(root: Path, folders: list[Path]) -> str:
@@ -67,7 +82,8 @@ def of_folders(root: Path, folders: list[Path]) -> str:
         section = Markup(found.group(1))
         rows.append({"name": name, "title": _title(folder), "held": held, "judged": judged, "section": section})
     body = _templates().get_template("many.html.jinja").render(rows=rows, summary=_summary(folders))
-    return _page(f"{len(rows)} experiments", body.replace('<details class="detail" open>', '<details class="detail">'))
+    body = body.replace('<details class="detail" open>', '<details class="detail">')
+    return _page(f"{len(rows)} experiments", body + _explained(body))
 
 
 def _summary(folders: list[Path]) -> str:

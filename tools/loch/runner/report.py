@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 from . import auto_repeats, band_report, blocks, intervals, per_axis, power, published
-from .blocks import Block, Code, Heading, Lines, Paragraph, Plain, Point, Strong
+from .blocks import Block, Code, Heading, Lines, Paragraph, Place, Plain, Point, Strong
 from .claims import Verdict, judge_all, summary
 from .execute import rerun
 from .grid import choice_key, show
@@ -19,6 +19,10 @@ from .tables import Results, Row, failed_share
 from .units import about
 
 GAVE_UP_LIMIT = 0.01  # share of a point's operations that may give up before the report warns
+TAIL_WARNING = (
+    "Simulated percentiles above the median say little: of what delays a thread now and then, only the kernel's"
+    " scheduler is modelled."
+)
 # a percentile above the median, or the maximum, of a latency, as fields of results are named
 TAIL = re.compile(r"_us\.(?:\w+\.)?(?:p9\d(?:_9)?|max)\b")
 
@@ -183,7 +187,7 @@ def _verdict(verdict: Verdict) -> Point:
         Plain(f": {verdict.why}" if verdict.why else f" ({verdict.places} place{'s' if verdict.places != 1 else ''})"),
     ]
     if verdict.explained and verdict.held is not True:
-        told.append(Plain(f" ({verdict.explained})"))
+        told += [Plain(" ("), Place(verdict.explained), Plain(")")]
     return Point(tuple(told), verdict.held)
 
 
@@ -216,14 +220,13 @@ def _tails(results: Results) -> str:
     experiment = results.experiment
     shown = [*experiment.figure.y, *experiment.figure.rows, experiment.figure.x]
     of_tail = any(TAIL.search(f"{name} {experiment.derive_text.get(name, '')}") for name in shown)
-    if not of_tail and experiment.figure.kind != "cdf":
+    # a distribution of latencies shows its tail; one of bytes or work requests has none that is modelled or not
+    of_tail |= experiment.figure.kind == "cdf" and any(name.startswith("latency_us") for name in shown)
+    if not of_tail:
         return ""
     if not any(row.point.params.get("fabric") == "sim" for row in results.rows):
         return ""
-    return (
-        " Simulated percentiles above the median say little: of what delays a thread now and then, only the kernel's"
-        " scheduler is modelled."
-    )
+    return f" {TAIL_WARNING}"
 
 
 def _number_of_runs(results: Results) -> str:
@@ -260,10 +263,15 @@ def _shown_values(results: Results) -> list[tuple[str, dict[str, Any], str, list
     ]
 
 
-def _named(points: list[tuple[str, dict[str, Any]]]) -> tuple[str, str]:
-    """How many different points these are, and the first three: "4 points", "CD value_size=4K, … and 1 more"."""
+def _named(results: Results, points: list[tuple[str, dict[str, Any]]]) -> tuple[str, str]:
+    """How many different points these are, and the first three: "4 points", "CD value_size=4K, … and 1 more". Of axes
+    that advance together the first is named."""
+    follow = {axis for group in results.experiment.zips for axis in group[1:]}
     found = list(
-        dict.fromkeys(" ".join([system, *(f"{k}={show(k, v)}" for k, v in axes.items())]) for system, axes in points)
+        dict.fromkeys(
+            " ".join([system, *(f"{k}={show(k, v)}" for k, v in axes.items() if k not in follow)])
+            for system, axes in points
+        )
     )
     named = ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
     return f"{len(found)} point{'s' if len(found) > 1 else ''}", named
@@ -274,7 +282,7 @@ def _two_groups(results: Results) -> str:
     found = [(system, axes) for system, axes, _ in bimodal_points(results)]
     if not found:
         return ""
-    points, named = _named(found)
+    points, named = _named(results, found)
     drawn = ", drawn one by one" if results.experiment.figure.kind in ("line", "bars") else ""
     return f" The repeats of {points} fall into two groups far apart{drawn}: {named}."
 
@@ -290,7 +298,7 @@ def _still_wide(results: Results) -> str:
     ]
     if not found:
         return ""
-    points, named = _named(found)
+    points, named = _named(results, found)
     return f" The interval of {points} is wider than {auto_repeats.NARROW:.0%} of the median: {named}.".replace(
         "%", " %"
     )
@@ -523,23 +531,17 @@ def commit_of(results: Results) -> str:
 
 
 def source_line(results: Results) -> str:
-    """Which paper and figure a picture reproduces, how many claims held, and the commit; before that, headline
-    conclusions of the paper that the results contradict."""
-    from . import second_score  # imported here, because second_score imports modules that import this module
-
+    """Which paper and figure a picture reproduces, how many claims held, and the commit."""
     paper = results.experiment.paper
     if paper is None:
         return ""
-    said = second_score.of_results(results, []).headlines
-    reversed_ = [each.text for each in said if each.verdict == second_score.NOT_HELD]
     verdicts = [each for each in judge_all(results) if each.held is not None]
     parts = [f"{paper.source.replace('-', ' ').capitalize()}, {paper.item}"]
     if verdicts:
         parts.append(f"{sum(each.held is True for each in verdicts)} of {len(verdicts)} claims held")
     if (commit := commit_of(results)) != "":
         parts.append(f"commit {commit}")
-    line = "; ".join(parts) + "."
-    return f"NOT AS PUBLISHED: {'; '.join(reversed_)}. {line}" if reversed_ else line
+    return "; ".join(parts) + "."
 
 
 def choices_by_key(choices: list[dict]) -> dict[tuple, dict[str, Any]]:

@@ -141,12 +141,19 @@ def of_results(results: Results, comparisons: list[Comparison], folder: Any = pu
         role_name = "calibration" if has_calibration else entry.name if entry else ""
         verdict, why = by_interval(results, claim)
         part.claims.append(Said(paper, experiment.name, claim.text, verdict, why, role_name))
-    for headline in known.headlines:
-        if headline.experiment == experiment.name:
-            verdict, why = by_interval(results, headline.claim)
-            part.headlines.append(Said(headline.paper, experiment.name, headline.says, verdict, why))
+    part.headlines += [said for _, said in headlines(results, folder)]
     part.pairs = orders.of_results(results)
     return part
+
+
+def headlines(results: Results, folder: Any = published.FOLDER) -> list[tuple[roles.Headline, Said]]:
+    """The headline conclusions that are about one experiment, each with its verdict over repeats or draws."""
+    out = []
+    for headline in roles.load(folder).headlines:
+        if headline.experiment == results.experiment.name:
+            verdict, why = by_interval(results, headline.claim)
+            out.append((headline, Said(headline.paper, headline.experiment, headline.says, verdict, why)))
+    return out
 
 
 def _key(comparison: Comparison) -> tuple[str, str, Any]:
