@@ -20,7 +20,8 @@ TO_BUILD = """
   libbenchmark-dev libpmix-dev openmpi-bin openssh-client libhwloc-dev libibverbs-dev ibverbs-providers
   libfabric-dev
   libmemcached-dev libhiredis-dev redis-tools libevent-2.1-7
-  python3 python3-pydantic python3-ruamel.yaml python3-jinja2 python3-scipy python3-matplotlib python3-rich python3-markdown-it""".split()
+  python3 python3-pydantic python3-ruamel.yaml python3-jinja2 python3-scipy python3-matplotlib python3-rich
+  python3-markdown-it""".split()
 PYTHON_TESTS = ["python3-pytest", "python3-jsonschema", "python3-simpy3", "black", "flake8", "mypy", "git"]
 SANITIZER = ["llvm-19"]  # has llvm-symbolizer, for names and lines in sanitizer reports
 ZOO = ["valgrind"]
