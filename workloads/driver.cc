@@ -49,7 +49,7 @@ Driver::Driver(const LoadConfig& load, const kv::DeployConfig& deploy, const Rec
       logs_(std::move(logs)),
       judges_values_(load.values_are_judged && (load.verify || logs_)),
       is_plain_(load.think == 0 && load.pause == 0 && load.rate == 0 && !load.script && load.multi_get == 1 &&
-                load.mix.insert == 0 && load.mix.read_modify_write == 0),
+                load.active.every == 0 && load.mix.insert == 0 && load.mix.read_modify_write == 0),
       keys_(load.keys) {
   const bool is_uniform = load.distribution.kind == Distribution::uniform && !load.replay;
   if (is_uniform && load.mix.insert == 0 && load.readers == 0) draws_below_ = records.count();
@@ -72,6 +72,14 @@ Result<std::unique_ptr<Driver>> Driver::make(const LoadConfig& load, const kv::D
     if (span < 0 || (span > 0 && load.rate > 0)) {
       return fail(ErrorCode::invalid_argument,
                   fmt::format("{}: 0 or more, and of a closed loop (rate 0) only", name));
+    }
+  }
+  if (const ActiveWorkers& active = load.active; active.every != 0) {
+    const bool is_range =
+        active.least > 0 && active.least <= active.most && active.most <= deploy.client_workers;
+    if (active.every < 0 || !is_range || load.duration == 0 || load.rate > 0 || load.script || load.replay) {
+      return fail(ErrorCode::invalid_argument,
+                  "active: from 1 to the number of client workers, of a closed loop with a duration");
     }
   }
   if ((load.timeline > 0 && load.duration == 0) || (load.probe_keys > 0 && load.timeline == 0)) {

@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/rng.h"
 #include "common/check/history.h"
 #include "common/kv/conflicts.h"
 #include "common/kv/protocol.h"
@@ -100,6 +101,21 @@ struct Replay {
   double speed = 0;
 };
 
+// Client workers that take turns: in each interval of `every` ns from the beginning of the load on, as many
+// client workers of each node are active as is drawn for the interval, from `least` to `most` with equal
+// chances. Those with the lowest indices are; the others end their operations and sleep.
+struct ActiveWorkers {
+  std::uint32_t least = 0, most = 0;
+  Nanos every = 0;  // 0: all client workers are active all the time
+
+  // How many client workers of each node are active in an interval: the same number for all workers and
+  // nodes, whoever asks, since it is drawn for the interval alone.
+  [[nodiscard]] std::uint32_t in(std::uint64_t interval, std::uint64_t seed) const {
+    Rng rng(seed, "active workers", interval);
+    return least + static_cast<std::uint32_t>(rng.below(std::uint64_t{most} - least + 1));
+  }
+};
+
 struct LoadConfig {
   OperationMix mix;
   DistributionSpec distribution;
@@ -116,6 +132,7 @@ struct LoadConfig {
   // closed loop: time that a window slot (place for one operation) waits before each operation, while its
   // core spins
   Nanos pause = 0;
+  ActiveWorkers active;  // closed loop with a `duration`: which client workers issue operations when
   // How operations wait after a CAS that failed because of another client (conflicts.h); nullopt: as the
   // protocol does by itself
   std::optional<kv::ConflictConfig> conflicts;
@@ -275,6 +292,9 @@ class Driver {
   // one that counts.
   enum class Turn : std::uint8_t { stop, warm_up, measured };
   coro::Task<bool> wait_and_operate(ClientWorker* own, Slot* slot);
+  // Until when this worker is not to begin an operation, because it is not active (LoadConfig::active): the
+  // next interval in which it is, or the end of the load; at most `now` if it is active.
+  [[nodiscard]] Nanos rests_until(const ClientWorker& own, Nanos now) const;
   coro::Task<void> insert(ClientWorker* own, Slot* slot, Nanos due);
   coro::Task<void> operate(ClientWorker* own, Slot* slot, OpKind kind, std::uint64_t record, Nanos due);
   // The part of operate() before its only suspension, the await of issue(); end_operation() is the part after

@@ -73,6 +73,21 @@ Nanos Driver::first_pause(ClientWorker& own) const {
   return static_cast<Nanos>(own.rng.below(static_cast<std::uint64_t>(load_.pause)));
 }
 
+Nanos Driver::rests_until(const ClientWorker& own, Nanos now) const {
+  const ActiveWorkers& active = load_.active;
+  const Nanos began = own.measured_from - load_.warmup;
+  const Nanos end = own.measured_from + load_.duration;
+  if (own.index >= active.most) return end;
+  Nanos interval = (now - began) / active.every;
+  if (own.index < active.in(static_cast<std::uint64_t>(interval), load_.seed)) return now;
+  // A worker that woke at the beginning of each interval, only to sleep again, would take time from others.
+  do {
+    ++interval;
+    if (began + interval * active.every >= end) return end;
+  } while (own.index >= active.in(static_cast<std::uint64_t>(interval), load_.seed));
+  return began + interval * active.every;
+}
+
 // Sets the key and, for a write, the value of a window slot (place for one operation). Computes the key's
 // digest only if the value is written or verified.
 void Driver::prepare(Slot& slot, OpKind kind, std::uint64_t record) {
@@ -321,10 +336,17 @@ coro::Task<void> Driver::bare_main(ClientWorker* own, Slot* slot) {
 }
 
 // Issues the next operation of a window slot (place for one operation) under a load with a rate, a think
-// time, pauses, a script, inserts, read-modify-writes or multi-gets. Returns false if the slot has no further
-// operation.
+// time, pauses, workers that take turns, a script, inserts, read-modify-writes or multi-gets; or sleeps, if
+// it is not the worker's turn. Returns false if the slot has no further operation.
 coro::Task<bool> Driver::wait_and_operate(ClientWorker* own, Slot* slot) {
   fabric::Worker& worker = *own->worker;
+  if (load_.active.every > 0) {
+    const Nanos now = worker.now(), until = rests_until(*own, now);
+    if (until > now) {
+      co_await worker.sleep_until(until);
+      co_return true;  // the caller asks whether the load is over
+    }
+  }
   co_await worker.compute(load_.think);
   if (load_.pause > 0) co_await worker.spin_until(worker.now() + load_.pause);
   Nanos due = -1;

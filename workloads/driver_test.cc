@@ -350,6 +350,45 @@ TEST_P(DriverOn, PausesOfAWorkersSlotsOverlap) {
   EXPECT_FALSE(run_load(*fabric, plan_));
 }
 
+// Workers take turns: in each interval the first so many of each node issue operations, and the others none.
+// The numbers are drawn from the seed alone, so that the test knows them.
+TEST_P(DriverOn, OnlyActiveWorkersOperateAndAllAgreeWhichTheyAre) {
+  Recording recording;
+  plan_.logs = recording.factory();
+  plan_.deploy.client_workers = 4;
+  plan_.load.operations = 0;
+  const Nanos every = is_sim() ? 1'000'000 : 20'000'000;
+  plan_.load.warmup = 3 * every / 2;
+  plan_.load.duration = 16 * every;
+  plan_.load.active = {.least = 1, .most = 3, .every = every};
+  const measure::Tally sum = total(run());
+  EXPECT_GT(sum.total(), 0U);
+  ASSERT_FALSE(recording.operations.empty());
+  // The first worker of each node is always active, so that the first operation is at the load's beginning.
+  const Nanos began = std::ranges::min(recording.operations, {}, &check::Operation::invoke_ns).invoke_ns;
+  std::map<std::uint64_t, std::map<std::uint32_t, std::set<std::uint32_t>>> seen;  // interval, node, worker
+  std::set<std::uint32_t> numbers;
+  std::size_t untimely = 0;
+  for (const check::Operation& o : recording.operations) {
+    const auto interval = static_cast<std::uint64_t>((o.invoke_ns - began) / every);
+    const std::uint32_t number = static_cast<std::uint32_t>(o.client) / plan_.deploy.window;
+    const std::uint32_t drawn = plan_.load.active.in(interval, plan_.load.seed);
+    seen[interval][number / 4].insert(number % 4);
+    numbers.insert(drawn);
+    untimely += number % 4 >= drawn ? 1 : 0;
+  }
+  EXPECT_EQ(numbers, (std::set<std::uint32_t>{1, 2, 3}));
+  // in real time a thread may lose its core between its look at the clock and its operation
+  EXPECT_LE(untimely, is_sim() ? 0 : recording.operations.size() / 10);
+  if (!is_sim()) return;
+  EXPECT_EQ(seen.size(), 18U);  // the last interval is half one
+  for (const auto& [interval, nodes] : seen) {
+    EXPECT_EQ(nodes.size(), plan_.deploy.nodes) << interval;
+    const std::uint32_t drawn = plan_.load.active.in(interval, plan_.load.seed);
+    for (const auto& [node, workers] : nodes) EXPECT_EQ(workers.size(), drawn) << interval << " " << node;
+  }
+}
+
 TEST_P(DriverOn, InsertsAddRecordsThatAreThenRead) {
   plan_.load.mix = {.get = 0.5, .put = 0, .remove = 0, .insert = 0.5, .read_modify_write = 0};
   plan_.load.distribution.kind = Distribution::latest;
@@ -395,6 +434,26 @@ TEST_P(DriverOn, RefusesBadLoads) {
   EXPECT_FALSE(run_load(*other, plan_));
 }
 
+TEST_P(DriverOn, RefusesActiveWorkersThatThereAreNot) {
+  const auto is_taken = [this](ActiveWorkers active, std::uint64_t operations, double rate) {
+    RunPlan plan = plan_;
+    plan.load.active = active;
+    plan.load.operations = operations;
+    plan.load.duration = operations > 0 ? 0 : 1'000'000;
+    plan.load.rate = rate;
+    const auto fabric = open(3, 1);
+    return run_load(*fabric, plan).has_value();
+  };
+  EXPECT_TRUE(is_taken({1, 2, 100'000}, 0, 0));
+  EXPECT_FALSE(is_taken({1, 3, 100'000}, 0, 0)) << "there are 2 client workers a node";
+  EXPECT_FALSE(is_taken({2, 1, 100'000}, 0, 0));
+  EXPECT_FALSE(is_taken({0, 1, 100'000}, 0, 0));
+  EXPECT_FALSE(is_taken({1, 2, -1}, 0, 0));
+  EXPECT_FALSE(is_taken({1, 2, 100'000}, 1'000, 0))
+      << "a worker that is not active would keep its operations";
+  EXPECT_FALSE(is_taken({1, 2, 100'000}, 0, 1'000)) << "an open loop";
+}
+
 // A further load on the same store has other operations, and counters that count it alone.
 TEST_P(DriverOn, OneLoadAfterAnotherIsCountedByItself) {
   if (is_sim()) GTEST_SKIP() << "a simulation runs once";
@@ -423,6 +482,18 @@ TEST_P(DriverOn, OneLoadAfterAnotherIsCountedByItself) {
 class DriverOnSim : public DriverOn {};
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DriverOnSim);
 INSTANTIATE_TEST_SUITE_P(Fabrics, DriverOnSim, ::testing::Values("sim"));
+
+// Workers that are not active cost the others nothing: as many operations as without them.
+TEST_P(DriverOnSim, WorkersThatAreNotActiveAreAsIfTheyWereNot) {
+  plan_.load.operations = 0;
+  plan_.load.duration = 20'000'000;
+  plan_.load.mix = {.get = 1, .put = 0, .remove = 0, .insert = 0, .read_modify_write = 0};
+  const auto alone = static_cast<double>(total(run()).total());
+  plan_.deploy.client_workers = 6;
+  plan_.load.active = {.least = 2, .most = 2, .every = 100'000};
+  const auto beside_others = static_cast<double>(total(run()).total());
+  EXPECT_NEAR(beside_others / alone, 1, 0.01);
+}
 
 // Recording the time series allocates no memory per operation and does not change the simulated run.
 TEST_P(DriverOnSim, ATimelineCostsTheRunNothing) {

@@ -80,6 +80,10 @@ nlohmann::ordered_json config_json(const BenchOptions& given, std::uint64_t seed
   out["seed"] = seed;
   // Only where they say something, so that other results are those of programs that did not have these flags.
   if (o.load_seed != 0) out["load_seed"] = o.load_seed;
+  if (const workloads::ActiveWorkers& active = load.active; active.every > 0) {
+    out["active"] = {active.least, active.most};
+    out["active_every_s"] = static_cast<double>(active.every) / 1e9;
+  }
   if (o.server_work > 0) out["server_work_s"] = static_cast<double>(o.server_work) / 1e9;
   if (o.full_data > 0) out["full_data_bytes"] = o.full_data;
   out["mutant"] = o.mutant;

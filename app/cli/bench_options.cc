@@ -242,6 +242,35 @@ Result<> apply_backoff(const Given& given, BenchOptions& o) {
   return {};
 }
 
+// Applies the flags of client workers that take turns. Called when the number of clients is known.
+Result<> apply_active(const Given& given, BenchOptions& o) {
+  const std::optional<std::string> text = given.text("active");
+  if (text.has_value() != given.text("active-every").has_value())
+    return fail(ErrorCode::invalid_argument, "--active and --active-every: give both or none");
+  if (!text) return {};
+  workloads::ActiveWorkers& active = o.load.active;
+  const std::size_t dots = text->find("..");
+  const auto reads = [](std::string_view digits, std::uint32_t& into) {
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), into);
+    return error == std::errc{} && end == digits.data() + digits.size();
+  };
+  const bool is_range = dots != std::string::npos &&
+                        reads(std::string_view(*text).substr(0, dots), active.least) &&
+                        reads(std::string_view(*text).substr(dots + 2), active.most);
+  if (!is_range || active.least == 0 || active.least > active.most)
+    return bad("active", *text, "two numbers from 1 on, the lower first, such as 36..95");
+  if (active.most > o.clients)
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("--active {}: above --clients {}", *text, o.clients));
+  if (o.load.rate > 0 || !o.search.empty())
+    return fail(ErrorCode::invalid_argument, "--active: of a closed loop; without --rate and --search");
+  if (o.load.duration == 0)
+    return fail(
+        ErrorCode::invalid_argument,
+        "--active: goes with --duration, not with --operations, of which idle clients would keep theirs");
+  return {};
+}
+
 // Checks combinations of load flags and completes their defaults, after all flags are stored.
 Result<> check_load(BenchOptions& o) {
   workloads::LoadConfig& load = o.load;
@@ -368,6 +397,7 @@ Result<> check_shape(const Given& given, BenchOptions& o) {
       return fail(ErrorCode::invalid_argument, fmt::format("--{}: for --fabric ofi, not {}", key, o.fabric));
   }
   if (!o.pkey.empty()) LOCH_TRY(parse_pkey(o.pkey));
+  LOCH_TRY(apply_active(given, o));
   return check_timeline(given, o);
 }
 

@@ -185,6 +185,72 @@ class Rounds(unittest.TestCase):
                         found.flags(row, "")
 
 
+class Turns(unittest.TestCase):
+    """Tests of the flags of `loch bench` for a row of SMART's Table 1, whose threads take turns."""
+
+    ROW = {
+        **{"series": "doorbell_and_throttling", "verb": "READ", "threads_started": "96", "depth": "64"},
+        **{"threads_active": "36..95 drawn anew each interval", "interval_ms": "64", "block_bytes": "8"},
+    }
+
+    def flags(self, **changes: str) -> dict[str, str]:
+        words = formats.turns_flags({**self.ROW, **changes})
+        return dict(zip(words[::2], words[1::2]))
+
+    def test_slow_times_are_divided_by_one_number(self) -> None:
+        flags = self.flags()
+        expected = {
+            "--clients": "96",
+            "--doorbells": "own",
+            "--throttle": "adaptive",
+            "--micro-verbs.verb": "read",
+            "--micro-verbs.round": "64",
+            "--active": "36..95",
+            "--active-every": "800000ns",  # 64 ms / 80
+            "--throttle-sample": "100000ns",  # 8 ms / 80
+            "--warmup": "6600000ns",  # 66 samples
+            "--duration": "375000000ns",  # 30 s / 80
+        }
+        self.assertEqual({name: flags[name] for name in expected}, expected)
+        unlimited = self.flags(series="per_thread_doorbell")
+        self.assertNotIn("--throttle", unlimited)
+        self.assertNotIn("--throttle-sample", unlimited)
+        self.assertEqual(unlimited["--active-every"], flags["--active-every"])
+
+    def test_short_intervals_are_shortened_less(self) -> None:
+        flags = self.flags(interval_ms="2")
+        found = (flags["--active-every"], flags["--throttle-sample"], flags["--duration"])
+        self.assertEqual(found, ("100000ns", "400000ns", "1000000000ns"))  # 20 times, and 20 s of the 30
+        self.assertEqual(self.flags(interval_ms="0.05")["--throttle-sample"], "8000000ns")  # not at all
+
+    def test_a_run_has_many_intervals(self) -> None:
+        for interval, duration in (("2048", 24 * 2048 / 80), ("4096", 1000), ("8192", 12 * 8192 / 80)):
+            flags = self.flags(interval_ms=interval)
+            self.assertEqual(flags["--duration"], f"{round(duration * 1e6)}ns", interval)
+
+    def test_what_no_run_can_be(self) -> None:
+        for name, value in (
+            ("series", "shared_qp"),
+            ("threads_started", "0"),
+            ("threads_started", "64"),
+            ("threads_active", "all"),
+            ("threads_active", "95..36"),
+            ("threads_active", "0..95"),
+            ("interval_ms", "0"),
+            ("interval_ms", "nan"),
+            ("interval_ms", "long"),
+            ("depth", "0"),
+        ):
+            with self.assertRaises(formats.CannotRun, msg=(name, value)) as caught:
+                self.flags(**{name: value})
+            self.assertIn("threads" if name.startswith("threads") else name, str(caught.exception))
+
+    def test_the_format_is_told_by_its_columns(self) -> None:
+        found = formats.format_of(["figure", *self.ROW, "mops"])
+        self.assertEqual(found and found.name, "smart-turns")
+        self.assertEqual(found, formats.format_of(list(self.ROW)))
+
+
 class Stores(unittest.TestCase):
     """Tests of the flags of `loch bench` for a row of SMART's store."""
 
@@ -343,6 +409,26 @@ class Command(EndToEnd):
         self.assertAlmostEqual(rates["per_thread_qp"], 37.4, delta=2)  # as `loch calibrate` obtains it
         self.assertGreater(rates["per_thread_doorbell"], 1.2 * rates["per_thread_qp"])
         self.assertGreater(rates["per_thread_qp"], 10)
+
+    def test_rows_of_threads_that_take_turns_without_results(self) -> None:
+        head = "figure,series,verb,threads_started,threads_active,interval_ms,depth,block_bytes,mops"
+        rows = [
+            f"t1,{series},READ,6,{active} drawn anew each interval,8,1,8,"
+            for series in ("per_thread_doorbell", "doorbell_and_throttling")
+            for active in ("3..3", "2..4")
+        ]
+        done = self.rows("\n".join([head, *rows, rows[0].replace("3..3", "3..7"), ""]))
+        self.assertEqual((done.returncode, done.stdout), (0, ""))
+        self.assertIn("row 5 (per_thread_doorbell READ 8 B, 3..7 drawn anew each interval of 6", done.stderr)
+        self.assertIn("1 of 5 rows could not be run", done.stderr)
+        rates = [float(row["obtained"] or 0) for row in self.out()]
+        done = self.rows("series,verb,threads,depth,block_bytes\nper_thread_doorbell,read,3,1,8\n")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        always = float(self.out()[0]["obtained"])
+        # so few requests are out that the limit on them does not matter; 2 to 4 threads are 3 on average
+        for rate, tolerance in zip(rates, (0.02, 0.1, 0.02, 0.1), strict=False):
+            self.assertAlmostEqual(rate / always, 1, delta=tolerance)
+        self.assertEqual(rates[4], 0)
 
     def test_rows_of_a_store_without_results(self) -> None:
         head = "figure,system,workload,memory_nodes,compute_nodes,threads,coroutines,key_bytes,value_bytes,keys,zipf,idle_us"

@@ -96,6 +96,65 @@ def rounds_flags(row: Row, hardware: str = "") -> list[str]:
     ]
 
 
+class TurnsRow(RowModel):
+    """One row of the dynamic microbenchmark of SMART's artifact (Table 1): as a RoundsRow, but threads take turns.
+
+    `threads_active` is a text such as `36..95 drawn anew each interval`.
+    """
+
+    series: str
+    threads_started: str
+    threads_active: str
+    interval_ms: float = Field(gt=0, le=1e5)
+
+    class Config:
+        extra = Extra.ignore
+
+
+# A row of Table 1 is simulated with all slow times divided by one number: the interval, the time for which the artifact
+# tries each limit of outstanding requests, and the length of the run. The NIC and its queues answer within microseconds.
+SHORTER = 80.0  # that number where nothing speaks against it: 8 ms become 100 us
+INTERVAL_MIN_US = 100.0  # an interval is not made shorter than that, which a round of requests almost takes
+SAMPLE_MS = 8.0  # the artifact's time of trying one limit
+TUNING_MS = SAMPLE_MS * 66  # it tries 6 of them, and keeps the best one for 60 samples (common/fabric/throttle/tuner.h)
+RUN_MS, INTERVALS = 30_000.0, 24  # a run is at least as long, and has so many intervals
+SIMULATED_MS_MAX, INTERVALS_MIN = (
+    1_000.0,
+    12,
+)  # a longer run is cut to that, which takes two minutes, or to 12 intervals
+
+
+def turns_flags(row: Row, hardware: str = "") -> list[str]:
+    """The flags of `loch bench` for a row of threads that take turns; CannotRun if the row cannot be simulated."""
+    shape = checked(TurnsRow, row)
+    range_given = re.match(r"\s*(\d+)\s*\.\.\s*(\d+)(?!\d)", shape.threads_active)
+    if range_given is None:
+        raise CannotRun(f"threads_active '{shape.threads_active}': expected a range, such as 36..95")
+    low, high = (int(number) for number in range_given.groups())
+    words = rounds_flags({**row, "threads": shape.threads_started}, hardware)
+    threads = int(words[words.index("--clients") + 1])
+    if not 1 <= low <= high <= threads:
+        raise CannotRun(f"threads_active '{shape.threads_active}': not of {threads} threads")
+    shorter = max(1.0, min(SHORTER, shape.interval_ms * 1e3 / INTERVAL_MIN_US))
+    run_ms = max(RUN_MS, INTERVALS * shape.interval_ms) / shorter
+    run_ms = min(run_ms, max(SIMULATED_MS_MAX, INTERVALS_MIN * shape.interval_ms / shorter))
+    changed = {
+        "--throttle-sample": _ns(SAMPLE_MS / shorter),
+        "--warmup": _ns(TUNING_MS / shorter),  # in which the first limits are found
+        "--duration": _ns(run_ms),
+    }
+    for at, word in enumerate(words):
+        words[at] = changed.get(words[at - 1], word) if at % 2 else word
+    return [*words, "--active", f"{low}..{high}", "--active-every", _ns(shape.interval_ms / shorter)]
+
+
+def _ns(milliseconds: float) -> str:
+    return f"{round(milliseconds * 1e6)}ns"
+
+
+TURNS_COLUMNS = ROUNDS_COLUMNS - {"threads"} | {"threads_started", "threads_active", "interval_ms"}
+
+
 SWARM_COLUMNS = frozenset(
     ("verb", "size_bytes", "machines", "threads_per_machine", "vms_per_machine", "window_per_thread")
 )
@@ -146,6 +205,13 @@ def _rounds_title(row: Row) -> str:
     return f"{row['series']} {row['verb']} {row['block_bytes']} B, {row['threads']} threads, depth {row['depth']}"
 
 
+def _turns_title(row: Row) -> str:
+    return (
+        f"{row['series']} {row['verb']} {row['block_bytes']} B, {row['threads_active']} of {row['threads_started']}"
+        f" threads, {row['interval_ms']} ms, depth {row['depth']}"
+    )
+
+
 FORMATS = (
     Format(
         name="smart-micro",
@@ -154,6 +220,14 @@ FORMATS = (
         flags=rounds_flags,
         rate=lambda row, operations_s: operations_s * 1e-6 * int(row["depth"]),
         title=_rounds_title,
+    ),
+    Format(
+        name="smart-turns",
+        columns=TURNS_COLUMNS,
+        published="mops",
+        flags=turns_flags,
+        rate=lambda row, operations_s: operations_s * 1e-6 * int(row["depth"]),
+        title=_turns_title,
     ),
     Format(
         name="rc-swarm",
