@@ -105,7 +105,7 @@ class Kinds(Folder):
         self.assertEqual({at for at, _ in shown}, {(("value_size", 2048),)})  # the system SD does not run at 4 KB
         self.assertIn("SD's", re.sub("<!-- | -->", "", svg))
 
-    def test_a_published_ratio_stands_among_lines_that_are_relative(self):
+    def test_a_published_ratio_stands_among_relative_lines_and_absolute_ones(self):
         place = "[clients=6,value_size=2K].throughput_ops_s"
 
         def cell(name, over, kind):
@@ -130,7 +130,13 @@ class Kinds(Folder):
             )
             self.assertFalse(any(panel.has_ratio for panel in found))
             _, results = self.svg("{kind: line, x: clients, y: throughput_ops_s, panels: value_size}")
-            self.assertFalse(any(line.published for panel in panels(drawing.of(results)) for line in panel.lines))
+            # among absolute values, the ratio times what the other system has here
+            lines = {line.label: line for line in panels(drawing.of(results))[0].lines}
+            over = dict(zip(lines["SD"].x, lines["SD"].middle))[6]
+            [(at, value)] = lines["CD"].published
+            self.assertEqual((at, lines["CD"].kinds), (6, {6: "ratio"}))
+            self.assertAlmostEqual(value, 1.5 * over, places=3)
+            self.assertEqual(lines["CD, hardened"].published, [])
 
     def test_a_table_has_nothing_where_a_system_does_not_run(self):
         single = published.Cell(
