@@ -8,7 +8,7 @@ namespace loch::fabric::sim {
 namespace {
 
 constexpr std::uint32_t record_bytes = 2048;
-constexpr int rounds = 4000;
+constexpr int reads_of_a_run = 4000;
 
 // A cluster of two nodes, each with a table of records on node 0 and a landing buffer of the client on
 // node 1.
@@ -48,7 +48,7 @@ struct Table {
 // READs records at random, each `again` times in a row.
 coro::Task<void> read_at_random(Table* table, int again) {
   Rng random(7);
-  for (int i = 0; i < rounds / again; ++i) {
+  for (int i = 0; i < reads_of_a_run / again; ++i) {
     const std::uint64_t offset = random() % table->records * record_bytes;
     for (int k = 0; k < again; ++k) {
       const Completion done =
@@ -69,14 +69,14 @@ double misses(std::uint64_t records, double data_scale, int again = 1, bool grow
 TEST(SimExtent, APartOfADataSetMissesAsOftenAsTheWhole) {
   const double part = misses(1000, 1), whole = misses(100'000, 1), stands_for_whole = misses(5000, 20);
   EXPECT_LE(part, 501);
-  EXPECT_GT(whole, 0.9 * rounds);
-  EXPECT_NEAR(stands_for_whole, whole, 0.02 * rounds);
-  EXPECT_LT(misses(5000, 1), 0.7 * rounds);
+  EXPECT_GT(whole, 0.9 * reads_of_a_run);
+  EXPECT_NEAR(stands_for_whole, whole, 0.02 * reads_of_a_run);
+  EXPECT_LT(misses(5000, 1), 0.7 * reads_of_a_run);
 }
 
 // A request that follows another one to the same record, as an operation's second does, finds its page.
 TEST(SimExtent, RequestsOfAnOperationMeanTheSameRecord) {
-  EXPECT_NEAR(misses(5000, 20, 4), misses(100'000, 1, 4), 0.01 * rounds);
+  EXPECT_NEAR(misses(5000, 20, 4), misses(100'000, 1, 4), 0.01 * reads_of_a_run);
 }
 
 TEST(SimExtent, RegionsThatDoNotGrowWithTheRecordsAreTheirOwnSize) {
