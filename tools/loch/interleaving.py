@@ -23,22 +23,27 @@ MOVE = re.compile(r" *\d+\. client (?P<who>\w+): (?P<what>.*)")
 REQUEST = re.compile(
     r"(?P<verb>[A-Z]+) (?P<region>\S+) of node (?P<node>\d+) at (?P<at>\d+), (?P<of>[^:;]*): (?P<outcome>.*)"
 )
-STYLE = """<style>
-text { font-family: "DejaVu Sans", Verdana, sans-serif; font-size: 11px; fill: #222; }
-.title { font-size: 13px; font-weight: bold; }
-.lane { text-anchor: middle; font-weight: bold; }
-.time { text-anchor: end; fill: #666; }
-.what { text-anchor: middle; font-size: 10px; }
-.said { font-style: italic; font-size: 10px; }
-.bad { fill: #b3261e; font-weight: bold; }
-.lane-line { stroke: #aaa; stroke-dasharray: 2 3; }
-.go { stroke: #1f5fa8; stroke-width: 1.4; }
-.back { stroke: #888; stroke-width: 1.2; stroke-dasharray: 5 3; }
-.change { stroke: #b3541e; stroke-width: 1.8; }
-circle { fill: #b3541e; }
+
+
+def style(more: str = "") -> str:
+    """The look of sequence diagrams, `more` lines of it between those of the arrows and of the points."""
+    return f"""<style>
+text {{ font-family: "DejaVu Sans", Verdana, sans-serif; font-size: 11px; fill: #222; }}
+.title {{ font-size: 13px; font-weight: bold; }}
+.lane {{ text-anchor: middle; font-weight: bold; }}
+.time {{ text-anchor: end; fill: #666; }}
+.what {{ text-anchor: middle; font-size: 10px; }}
+.said {{ font-style: italic; font-size: 10px; }}
+.lane-line {{ stroke: #aaa; stroke-dasharray: 2 3; }}
+.go {{ stroke: #1f5fa8; stroke-width: 1.4; }}
+.back {{ stroke: #888; stroke-width: 1.2; stroke-dasharray: 5 3; }}
+{more}circle {{ fill: #b3541e; }}
 </style>
 <defs><marker id="tip" viewBox="0 0 8 8" refX="3" refY="4" markerWidth="7" markerHeight="7" orient="auto">
 <path d="M0 0L8 4L0 8z" fill="#444"/></marker></defs>"""
+
+
+STYLE = style(".bad { fill: #b3261e; font-weight: bold; }\n.change { stroke: #b3541e; stroke-width: 1.8; }\n")
 
 
 @dataclass(frozen=True)

@@ -338,20 +338,7 @@ def draw_panel(each: Panel, top: int) -> tuple[list[str], int]:
     return lines, bottom + 26
 
 
-STYLE = """<style>
-text { font-family: "DejaVu Sans", Verdana, sans-serif; font-size: 11px; fill: #222; }
-.title { font-size: 13px; font-weight: bold; }
-.lane { text-anchor: middle; font-weight: bold; }
-.time { text-anchor: end; fill: #666; }
-.what { text-anchor: middle; font-size: 10px; }
-.said { font-style: italic; font-size: 10px; }
-.lane-line { stroke: #aaa; stroke-dasharray: 2 3; }
-.go { stroke: #1f5fa8; stroke-width: 1.4; }
-.back { stroke: #888; stroke-width: 1.2; stroke-dasharray: 5 3; }
-circle { fill: #b3541e; }
-</style>
-<defs><marker id="tip" viewBox="0 0 8 8" refX="3" refY="4" markerWidth="7" markerHeight="7" orient="auto">
-<path d="M0 0L8 4L0 8z" fill="#444"/></marker></defs>"""
+STYLE = interleaving.style()
 
 
 def svg(protocol: str, panels: list[Panel]) -> str:

@@ -28,9 +28,8 @@ std::uint64_t page_key(std::uint32_t region, std::uint64_t page) {
 // Prefetches the entries of the context and translation caches that the responder's NIC will look up.
 void prefetch_contexts(const SimRequest& r, const Timing& timing) {
   r.to->contexts.prefetch(r.qp->responder);
-  const std::uint32_t region = r.wr->remote.id;
-  if (r.sim->config.data_scale != 1) return;  // the region would have to be read first
-  r.to->translations.prefetch(page_key(region, timing.page.quotient(r.wr->remote_offset)));
+  if (r.sim->config.data_scale != 1) return;  // the region would have to be read to know the page
+  r.to->translations.prefetch(page_key(r.wr->remote.id, timing.page.quotient(r.wr->remote_offset)));
 }
 // The region that the request's bytes come from or go to at the requester.
 const SimRegion& local_region(const SimRequest& r) {
