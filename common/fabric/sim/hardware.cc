@@ -6,6 +6,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdlib>
 #include <filesystem>
@@ -27,6 +28,21 @@ using Place = HardwareField::Place;
 HardwareField also(const char* alias, HardwareField field) {
   field.alias = alias;
   return field;
+}
+
+HardwareField once_in(const char* former_unit, HardwareField field) {
+  field.former_unit = former_unit;
+  return field;
+}
+
+// The values of link.format and nic.post_by_mmio, in the order of the enumerations.
+constexpr std::array format_names = {"infiniband", "roce-v1", "roce-v2"};
+constexpr std::array posting_names = {"no", "libmlx4", "libmlx5"};
+// Profiles of before there were rules say that single work requests are written by MMIO.
+constexpr std::string_view any_alone = "yes";
+
+std::size_t index_in(const auto& names, std::string_view value) {
+  return static_cast<std::size_t>(std::ranges::find(names, value) - names.begin());
 }
 
 std::vector<HardwareField> make_fields() {
@@ -83,7 +99,7 @@ std::vector<HardwareField> make_fields() {
       LOCH_FIELD(nic, max_inline_bytes, "max_inline", "B", 0, 1024),
       LOCH_FIELD(nic, send_queue_depth, "send_queue_depth", "1", 16, 65536),
       LOCH_FIELD(nic, recv_queue_depth, "recv_queue_depth", "1", 16, 65536),
-      LOCH_FIELD(nic, is_post_by_mmio, "post_by_mmio", "yes/no", 0, 1),
+      once_in("yes/no", LOCH_FIELD(nic, posting, "post_by_mmio", "driver", 0, 0)),
       LOCH_FIELD(nic, is_in_order_placement, "in_order_placement", "yes/no", 0, 1),
       LOCH_FIELD(nic, retry_timeout_ns, "retry_timeout", "ns", 1000, 1e10),
       LOCH_FIELD(nic, retry_count, "retry_count", "1", 0, 7),
@@ -175,7 +191,10 @@ settings::Setting setting_of(const HardwareField& field) {
   if (*field.alias != '\0') setting.aliases = {fmt::format("{}.{}", field.section, field.alias)};
   if (std::holds_alternative<LinkFormat*>(place)) {
     setting.type = settings::Type::choice;
-    setting.choices = {"infiniband", "roce-v1", "roce-v2"};
+    setting.choices.assign(format_names.begin(), format_names.end());
+  } else if (std::holds_alternative<Posting*>(place)) {
+    setting.type = settings::Type::choice;
+    setting.choices.assign(posting_names.begin(), posting_names.end());
   } else if (std::holds_alternative<bool*>(place)) {
     setting.type = settings::Type::choice;
     setting.choices = {"no", "yes"};
@@ -187,18 +206,19 @@ settings::Setting setting_of(const HardwareField& field) {
 }
 
 // Stores one value in its variable, or returns an error that says what was expected.
-Result<> set(const HardwareField& field, const std::string& value, HardwareProfile* profile) {
+Result<> set(const HardwareField& field, std::string value, HardwareProfile* profile) {
   const settings::Setting setting = setting_of(field);
+  const Place place = field.place(*profile);
+  if (std::holds_alternative<Posting*>(place) && value == any_alone) value = posting_names.back();
   const auto parsed = settings::parse(setting, value);
   if (!parsed) {
     return fail(ErrorCode::invalid_argument,
                 fmt::format("{}: expected {}, not {}", setting.key, settings::expected(setting), value));
   }
-  const Place place = field.place(*profile);
   if (LinkFormat* const* format = std::get_if<LinkFormat*>(&place)) {
-    **format = value == "infiniband" ? LinkFormat::infiniband
-               : value == "roce-v1"  ? LinkFormat::roce_v1
-                                     : LinkFormat::roce_v2;
+    **format = static_cast<LinkFormat>(index_in(format_names, value));
+  } else if (Posting* const* posting = std::get_if<Posting*>(&place)) {
+    **posting = static_cast<Posting>(index_in(posting_names, value));
   } else if (bool* const* flag = std::get_if<bool*>(&place)) {
     **flag = value == "yes";
   } else if (double* const* real = std::get_if<double*>(&place)) {
@@ -316,7 +336,9 @@ Result<> read_constant(const std::string& section, const std::string& key, const
                       section, key, name));
     }
   }
-  if (!entry["unit"].IsScalar() || entry["unit"].Scalar() != field->unit) {
+  if (!entry["unit"].IsScalar() ||
+      (entry["unit"].Scalar() != field->unit &&
+       (*field->former_unit == '\0' || entry["unit"].Scalar() != field->former_unit))) {
     return wrong(path, entry["unit"], fmt::format("{}.{}: expected the unit {}", section, key, field->unit));
   }
   if (!entry["source"].IsScalar() || entry["source"].Scalar().empty()) {
@@ -400,9 +422,9 @@ std::string constant_text(const HardwareField& field, const HardwareProfile& pro
   HardwareProfile copy = profile;
   const Place place = field.place(copy);
   if (LinkFormat* const* format = std::get_if<LinkFormat*>(&place))
-    return **format == LinkFormat::infiniband ? "infiniband"
-           : **format == LinkFormat::roce_v1  ? "roce-v1"
-                                              : "roce-v2";
+    return format_names[static_cast<std::size_t>(**format)];
+  if (Posting* const* posting = std::get_if<Posting*>(&place))
+    return posting_names[static_cast<std::size_t>(**posting)];
   if (bool* const* flag = std::get_if<bool*>(&place)) return **flag ? "yes" : "no";
   return fmt::format("{}", *number(field, copy));
 }

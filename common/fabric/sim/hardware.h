@@ -49,6 +49,11 @@ struct CrowdedNic {
   double doorbell_again_ns = 0, doorbell_take_ns = 0, doorbell_pass_ns = 0, doorbell_exponent = 0;
 };
 
+// How a work request that is posted alone reaches the NIC, which the driver's library decides: the CPU writes
+// it by MMIO (BlueFlame), or rings a doorbell and the NIC fetches it. Chains of work requests are always
+// fetched. stage_costs.h has the rules.
+enum class Posting : std::uint8_t { doorbell, libmlx4, libmlx5 };
+
 // The NIC. A gap is the time between two requests that the NIC processes one after the other without a cache
 // miss: the reciprocal of a published peak rate. A request's latency has pipeline_ns for each time that the
 // request or its answer goes through a NIC.
@@ -108,8 +113,7 @@ struct NicProfile {
   std::uint32_t max_rd_atomic = 16;       // READs and atomics that one queue pair can have outstanding
   std::uint32_t max_inline_bytes = 0;
   std::uint32_t send_queue_depth = 128, recv_queue_depth = 512;
-  // true: the CPU writes a single work request by MMIO; otherwise the NIC fetches it
-  bool is_post_by_mmio = false;
+  Posting posting = Posting::doorbell;
   bool is_in_order_placement = true;  // a message's bytes become visible in the order of their addresses
   double retry_timeout_ns = 0;        // RC's retransmission timer: 4.096 us * 2^n
   std::uint32_t retry_count = 7, rnr_retry_count = 7;
@@ -180,13 +184,15 @@ struct HardwareProfile {
 // One constant of a profile: its key, unit, variable and range. The table of fields defines the whole format:
 // the loader, `loch list hardware` and the tests use it.
 struct HardwareField {
-  using Place = std::variant<double*, std::uint32_t*, std::uint64_t*, bool*, LinkFormat*>;
+  using Place = std::variant<double*, std::uint32_t*, std::uint64_t*, bool*, LinkFormat*, Posting*>;
   const char* section;
   const char* key;
-  const char* unit;  // "ns", "GB/s", "1" (a plain number), "yes/no", "format" (of packets on the link)
+  const char* unit;  // "ns", "GB/s", "1" (a plain number), "yes/no", "format" (of packets on the link),
+                     // "driver" (whose rule of posting holds)
   Place (*place)(HardwareProfile& profile);
   double least = 0, most = 1e12;
-  const char* alias = "";  // another name of `key`, which files may use as well
+  const char* alias = "";        // another name of `key`, which files may use as well
+  const char* former_unit = "";  // another unit that files may state
 };
 [[nodiscard]] const std::vector<HardwareField>& hardware_fields();
 // The profile's constants as settings: "nic.request_read", with unit and range.

@@ -7,7 +7,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <set>
+#include <string>
 #include <string_view>
 #include <variant>
 
@@ -90,6 +92,29 @@ const std::set<std::string>& facts() {
   return keys;
 }
 
+TEST(Profiles, TheDriverDecidesHowASingleRequestIsPosted) {
+  const auto of = [](const char* name) { return load_hardware(name)->nic.posting; };
+  EXPECT_EQ(of("connectx3-10gbe"), Posting::libmlx4);
+  EXPECT_EQ(of("connect-ib-2x56g"), Posting::libmlx5);
+  HardwareProfile profile = *load_hardware("connectx3-10gbe");
+  ASSERT_TRUE(change_constants("nic.post_by_mmio=no", profile));
+  EXPECT_EQ(profile.nic.posting, Posting::doorbell);
+  // files of before there were rules say yes or no, in that unit
+  ASSERT_TRUE(change_constants("nic.post_by_mmio=yes", profile));
+  EXPECT_EQ(profile.nic.posting, Posting::libmlx5);
+  std::ifstream file(profiles_folder() / "connectx3-10gbe.yaml");
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::string stated = "post_by_mmio: {value: libmlx4, unit: driver";
+  const auto at = text.find(stated);
+  ASSERT_NE(at, std::string::npos);
+  text.replace(at, stated.size(), "post_by_mmio: {value: yes, unit: yes/no");
+  const auto former = parse_hardware(text, "former.yaml");
+  ASSERT_TRUE(former.has_value()) << former.error().message;
+  EXPECT_EQ(former->nic.posting, Posting::libmlx5);
+  EXPECT_EQ(change_constants("nic.post_by_mmio=maybe", profile).error().message,
+            "nic.post_by_mmio: expected one of no, libmlx4, libmlx5, not maybe");
+}
+
 TEST(Profiles, EveryConstantThatIsNoFactHasARange) {
   for (const std::string& name : list_hardware()) {
     const auto profile = load_hardware(name);
@@ -97,8 +122,8 @@ TEST(Profiles, EveryConstantThatIsNoFactHasARange) {
     EXPECT_GE(profile->ranges.size(), 40u) << name;
     for (const HardwareField& field : hardware_fields()) {
       const std::string key = std::string(field.section) + "." + field.key;
-      const bool is_number =
-          std::string_view(field.unit) != "yes/no" && std::string_view(field.unit) != "format";
+      const std::string_view unit = field.unit;
+      const bool is_number = unit != "yes/no" && unit != "format" && unit != "driver";
       const bool is_kernel = std::string_view(field.section) == "scheduler";
       if (!is_number || is_kernel || facts().contains(key) || profile->ranges.contains(key)) continue;
       if (key == "link.framing" && profile->link.format != LinkFormat::infiniband) continue;  // IEEE 802.3

@@ -23,24 +23,29 @@ coro::Task<void> read_again(TestCluster* cluster, std::uint32_t worker, std::uin
 }
 
 TEST(SimStages, AnUnloadedReadIsTheSumOfItsConstants) {
-  const SimConfig config = small_config();
-  TestCluster cluster(config);
-  Nanos took = 0;
-  cluster.fabric->start(*cluster.clients[0], read_again(&cluster, 0, 8, 3, &took));
-  ASSERT_EQ(cluster.fabric->run().value(), RunEnd::finished);
-  const HardwareProfile& p = config.hardware;
-  const WireBytes wire = wire_bytes(Verb::read, Transport::rc, 8, p.link.mtu_bytes, p.link.format);
-  const double wire_ns =
-      static_cast<double>(wire.request + wire.response + 2 * p.link.framing_bytes) * 8 / p.link.gbits_s;
-  const double bus_ns =
-      ((64 + 22) + (8 + 22) + (8 + 26) + (64 + 26) + 4 * p.pcie.link_layer_bytes) / p.pcie.gbytes_s;
-  const double expected = p.cpu.post_ns + p.cpu.doorbell_ns + p.pcie.mmio_ns    // posting the request
-                          + p.nic.pipeline_ns + p.pcie.read_ns                  // fetching the work request
-                          + 2 * (p.link.switch_ns + p.link.cable_ns) + wire_ns  // request and response
-                          + p.nic.pipeline_ns + p.pcie.read_ns                  // fetching the data
-                          + p.nic.pipeline_ns + p.pcie.write_ns                 // writing the completion
-                          + p.cpu.poll_ns + p.cpu.completion_ns + bus_ns;
-  EXPECT_NEAR(static_cast<double>(took), expected, 12) << "rounding of each stage to whole nanoseconds aside";
+  for (const Posting posting : {Posting::doorbell, Posting::libmlx4}) {
+    SimConfig config = small_config();
+    config.hardware.nic.posting = posting;
+    TestCluster cluster(config);
+    Nanos took = 0;
+    cluster.fabric->start(*cluster.clients[0], read_again(&cluster, 0, 8, 3, &took));
+    ASSERT_EQ(cluster.fabric->run().value(), RunEnd::finished);
+    const HardwareProfile& p = config.hardware;
+    const WireBytes wire = wire_bytes(Verb::read, Transport::rc, 8, p.link.mtu_bytes, p.link.format);
+    const double wire_ns =
+        static_cast<double>(wire.request + wire.response + 2 * p.link.framing_bytes) * 8 / p.link.gbits_s;
+    const double bus_ns = ((8 + 22) + (8 + 26) + (64 + 26) + 3 * p.pcie.link_layer_bytes) / p.pcie.gbytes_s;
+    const double fetch_ns = p.pcie.read_ns + (64 + 22 + p.pcie.link_layer_bytes) / p.pcie.gbytes_s;
+    const double request_ns = posting == Posting::doorbell ? p.cpu.doorbell_ns + p.pcie.mmio_ns + fetch_ns
+                                                           : p.cpu.write_combine_ns + p.pcie.mmio_ns;
+    const double expected = p.cpu.post_ns + request_ns + p.nic.pipeline_ns        // until the NIC has it
+                            + 2 * (p.link.switch_ns + p.link.cable_ns) + wire_ns  // request and response
+                            + p.nic.pipeline_ns + p.pcie.read_ns                  // fetching the data
+                            + p.nic.pipeline_ns + p.pcie.write_ns                 // writing the completion
+                            + p.cpu.poll_ns + p.cpu.completion_ns + bus_ns;
+    EXPECT_NEAR(static_cast<double>(took), expected, 12)
+        << "rounding of each stage to whole nanoseconds aside";
+  }
 }
 
 coro::Task<void> write_one(TestCluster* cluster, NodeId from, NodeId to, std::uint32_t bytes, Nanos* done) {

@@ -147,6 +147,20 @@ struct HandOver {
   Picos bus = 0;
 };
 
+// Whether a work request that is posted alone is written by MMIO (BlueFlame). Both libraries do so with one
+// that fits into a BlueFlame buffer of 256 bytes, which is a header of 36 or 68 bytes and the inlined
+// payload, in units of 16 bytes: libmlx5 with any such one, libmlx4 with a READ, an inlined payload, and a
+// WRITE without one; it rings the doorbell for atomics, for payloads that the NIC fetches and for SENDs
+// without one. Source: rdma-core, mlx4_post_send in providers/mlx4/qp.c and post_send_db in
+// providers/mlx5/qp.c; registers of 512 bytes, each with two buffers (mlx4_core reports "reg size 512").
+[[nodiscard]] constexpr bool is_written_by_mmio(Posting posting, const WorkRequest& wr) {
+  constexpr std::uint32_t unit = 16, buffer_bytes = 256;
+  const std::uint32_t bytes = work_request_bytes(wr.transport, wr.length, wr.is_inline);
+  if (posting == Posting::doorbell || (bytes + unit - 1) / unit * unit > buffer_bytes) return false;
+  if (posting == Posting::libmlx5 || wr.verb == Verb::read) return true;
+  return wr.length > 0 ? wr.is_inline : wr.verb == Verb::write;
+}
+
 // CPU and PCIe time of handing over one work request of n 64-byte lines by MMIO: the CPU writes the lines to
 // the NIC itself, in t_write_combine each. On PCIe, of bandwidth β, a line has P_r header bytes and D bytes
 // of acknowledgments and credits:

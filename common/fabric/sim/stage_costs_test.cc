@@ -149,6 +149,39 @@ TEST_F(StageCosts, AWorkRequestIsHandedOverByItsLinesOrByADoorbell) {
   EXPECT_EQ(hand_over_by_doorbell(t).bus, 1000 + 3500);
 }
 
+TEST(Posting, ASingleRequestIsWrittenByMmioAsItsDriverDoes) {
+  struct Case {
+    Verb verb;
+    Transport transport;
+    std::uint32_t length;
+    bool is_inline, libmlx4, libmlx5;
+  };
+  const Case cases[] = {
+      {Verb::read, Transport::rc, 16384, false, true, true},
+      {Verb::cas, Transport::rc, 8, false, false, true},
+      {Verb::faa, Transport::rc, 8, false, false, true},
+      {Verb::write, Transport::rc, 64, false, false, true},
+      {Verb::write, Transport::uc, 64, true, true, true},
+      {Verb::write, Transport::rc, 0, false, true, true},
+      {Verb::send, Transport::rc, 0, false, false, true},
+      {Verb::send, Transport::ud, 188, true, true, true},    // 256 bytes
+      {Verb::send, Transport::ud, 189, true, false, false},  // 257: no BlueFlame buffer holds them
+      {Verb::write, Transport::rc, 220, true, true, true},
+      {Verb::write, Transport::rc, 221, true, false, false},
+  };
+  for (const Case& c : cases) {
+    WorkRequest wr;
+    wr.verb = c.verb;
+    wr.transport = c.transport;
+    wr.length = c.length;
+    wr.is_inline = c.is_inline;
+    SCOPED_TRACE(static_cast<int>(c.verb) * 1000 + static_cast<int>(c.length));
+    EXPECT_FALSE(is_written_by_mmio(Posting::doorbell, wr));
+    EXPECT_EQ(is_written_by_mmio(Posting::libmlx4, wr), c.libmlx4);
+    EXPECT_EQ(is_written_by_mmio(Posting::libmlx5, wr), c.libmlx5);
+  }
+}
+
 TEST_F(StageCosts, TheNicHasItAfterTheCpuAndTheBus) {
   EXPECT_EQ(handed_over_at(t, 1000, 1500, 200'001), 1500 + 230);
   EXPECT_EQ(handed_over_at(t, 1000, 1500, 700'001), 1701 + 230);
