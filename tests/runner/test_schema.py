@@ -59,6 +59,18 @@ class Refusals(unittest.TestCase):
         self.change("duration: 2ms", "duration: 2ms, operations: 5", 8, "duration or operations")
         self.change("y: latency_us.get.mean", "x: nodes", 12, "nodes is no axis")
         self.change("y: latency_us.get.mean", "relative_to: CE", 12, "did you mean CD?")
+        self.change("y: latency_us.get.mean", "tail: true", 12, "figure.tail: goes with kind cdf, not with line")
+        self.change("y: latency_us.get.mean", "together: latency", 12, "figure.together: needs two or more")
+        self.change("y: latency_us.get.mean", "x_as: gets", 12, "figure.x_as")
+        self.change("y: latency_us.get.mean", "x_as: puts", 12, "the axis value_size has no share of PUTs")
+        self.refuse(
+            SMALL.replace("clients: 12}", "clients: 12, delete: 0.1}")
+            .replace("axes: {", "axes: {get: [0.9, 0.5], ")
+            .replace("get: 0.5, ", "")
+            .replace("y: latency_us.get.mean", "x: get, x_as: puts"),
+            12,
+            "figure.x_as: with DELETEs",
+        )
         self.change(
             "axes: {value_size: [2K, 4K, 8K]}", "axes: {value_size: [2K], share_of_max: [0.5, 2]}", 10, "above 0"
         )

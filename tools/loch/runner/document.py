@@ -10,7 +10,7 @@ from . import kinds, options
 from .compat import BaseModel, Extra, ValidationError, create_model, root_validator
 from .errors import BadInput, did_you_mean
 from .located import Item, found
-from .model import AUTO, FIGURE_KINDS, POWER_SOURCES, PRELOADS, REPEATS, SYSTEMS
+from .model import AUTO, FIGURE_KINDS, POWER_SOURCES, PRELOADS, REPEATS, SYSTEMS, X_AS
 from .options import BENCH, SEEDS, Option
 
 RUN_LENGTH = ("warmup", "duration", "operations")
@@ -234,6 +234,9 @@ Figure = _model(
         source=kinds.Truth,
         log=kinds.Truth,
         x_log=kinds.Truth,
+        x_as=kinds.choice("XAs", *X_AS),
+        tail=kinds.Truth,
+        together=kinds.Text,
         y_max=kinds.kind("Top", lambda value: value, {"type": "number", "exclusiveMinimum": 0}),
         relative_to=kinds.Text,
         width=kinds.choice("Width", "one", "two", expected="expected one or two (columns of a paper)"),

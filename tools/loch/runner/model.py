@@ -11,6 +11,8 @@ from .per_axis import PerAxis
 
 POWER_SOURCES = ("ipmi", "rapl", "replay")
 FIGURE_KINDS = ("line", "bars", "table", "cdf", "curve", "map", "timeline")
+PUTS = "puts"
+X_AS = (PUTS,)  # what `x_as:` of a figure takes: the axis get shown as the percentage of PUTs
 # With `repeats: auto`: the fewest repeats of a point (with fewer than 6 no interval of the median has a confidence
 # level of 95 %), and the most, however wide the interval still is.
 AUTO_LEAST, AUTO_MOST = 6, 24
@@ -101,7 +103,8 @@ class System:
 class Figure:
     kind: str
     x: str = ""  # an axis (default: the first), a result field (for curve), or SYSTEMS (for bars)
-    y: tuple[str, ...] = ()  # result fields; each has a panel
+    y: tuple[str, ...] = ()  # result fields; each has a panel, unless `together`
+    together: str = ""  # for line: the label of the y axis of one panel that shows all fields; "": a panel for each
     along: str = ""  # for curve: the axis along which points are joined
     down: str = ""  # for map: the axis of the rows
     across: str = ""  # for table: SYSTEMS, if the columns are the systems
@@ -113,6 +116,8 @@ class Figure:
     ratio: bool = True  # whether a panel shows the ratio obtained / published
     log: bool | None = None  # whether the y axis is logarithmic; None: decided by the field
     x_log: bool | None = None  # whether the x axis is logarithmic; None: decided by the axis
+    x_as: str = ""  # one of X_AS, if the x axis does not show its values as they are
+    tail: bool | None = None  # for cdf: whether the share above is shown, which has the tail; None: decided by the field
     y_max: float | None = None  # upper end of the y axis, in the unit of the result field
     relative_to: str = ""  # for line: name of a system by whose median at the same axis values the others are divided
     width: str = "one"  # "one" column of a paper (3.4 in) or "two" (7 in)

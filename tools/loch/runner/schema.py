@@ -12,7 +12,7 @@ from loch.places import SOURCE
 from . import claim_list, document as document_shape, expression, grid, lookup, options, per_axis, power
 from .errors import did_you_mean
 from .located import Item
-from .model import AUTO, AUTO_LEAST, PRELOADS, REPEATS, SYSTEMS, Experiment, Figure, Measure, Paper, System
+from .model import AUTO, AUTO_LEAST, PRELOADS, PUTS, REPEATS, SYSTEMS, Experiment, Figure, Measure, Paper, System
 from .options import BENCH, SEEDS, Option
 from .values import at_most, field_of, known, listed, no_program, option_of, text_of, truth_of, value_of
 
@@ -41,6 +41,8 @@ def read(document: Item, overrides: list[str] | None = None) -> Experiment:
     if not systems:
         raise top["systems"].error("expected at least one system")
     _check_hardened(top["systems"], systems)
+    if figure.x_as == PUTS and any(max(per_axis.among(each.params.get("delete", 0))) for each in systems):
+        raise top["figure"].error("with DELETEs, what is no GET is not all PUTs", "x_as")
     if figure.relative_to and figure.relative_to not in top["systems"].mapping():
         raise top["figure"].error(
             f"no system of this experiment{did_you_mean(figure.relative_to, top['systems'].mapping())}", "relative_to"
@@ -413,8 +415,12 @@ def _figure(document: Item, axes: dict[str, list[Any]]) -> Figure:
     fields = {key: tuple(field_of(each) for each in entries[key].scalars()) for key in ("y", "rows") if key in entries}
     if kind == "table" and not fields.get("rows"):
         raise item.error("a table needs rows: with the result fields to show", "rows")
+    if "together" in entries and len(fields.get("y", ())) < 2:
+        raise item.error("needs two or more result fields in y", "together")
+    if "x_as" in entries and x != "get":
+        raise item.error(f"the axis {x} has no share of PUTs; goes with the axis get", "x_as")
     width = text_of(entries["width"]) if "width" in entries else "one"
-    flags = {key: truth_of(entries[key]) for key in ("published", "ratio", "source", "log", "x_log") if key in entries}
+    flags = {key: truth_of(entries[key]) for key in _FLAGS if key in entries}
     y_max = options.Option("real").parse(entries["y_max"].value) if "y_max" in entries else None
     if "y_max" in entries and y_max is None:
         raise item.error("expected a number above 0, in the unit of the result field", "y_max")
@@ -424,6 +430,8 @@ def _figure(document: Item, axes: dict[str, list[Any]]) -> Figure:
         kind=kind,
         x=x,
         y=fields.get("y", default_y),
+        together=text_of(entries["together"]) if "together" in entries else "",
+        x_as=text_of(entries["x_as"]) if "x_as" in entries else "",
         rows=fields.get("rows", ()),
         width=width,
         across=across,
@@ -442,6 +450,7 @@ def _figure(document: Item, axes: dict[str, list[Any]]) -> Figure:
     )
 
 
+_FLAGS = ("published", "ratio", "source", "log", "x_log", "tail")  # keys of `figure:` that are true or false
 # Keys of `figure:` that only some kinds of figures have.
 _DRAWN_BY_FIELD = ("line", "bars", "table", "cdf", "curve", "map")
 _OF_KINDS = {
@@ -453,6 +462,9 @@ _OF_KINDS = {
     "rows": ("table",),
     "panels": ("line", "bars", "curve", "cdf", "map"),
     "x_log": ("line", "curve", "cdf"),
+    "x_as": ("line", "bars"),
+    "tail": ("cdf",),
+    "together": ("line",),
     "y_max": ("line", "bars", "curve"),
     "relative_to": ("line",),
     "ratio": ("line", "bars", "table", "cdf"),
