@@ -1,5 +1,7 @@
 // The microbenchmarks to which the profile of each NIC was fitted. An identifier such as "V174" names a
 // published measurement in the output of `loch calibrate`.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -165,10 +167,20 @@ Result<> windows_of_reads(Rows* rows, std::uint32_t published_best, std::uint32_
                      writes.work_request_misses, writes.work_request_misses == 0);
 }
 
+// What a bar's label of a figure can be, in M/s.
+struct Interval {
+  double low = 0, high = 0;
+};
+// Rates of one core that posts datagrams of 60 B: one by one, and in batches by 1, 2 and 4 queue pairs (Kalia
+// et al. 2016, Figure 11b).
+struct OneCore {
+  Interval unbatched, one, two, four;
+};
+
 // Adds row V171 of `loch calibrate` (Kalia et al. 2016, section 5.2.1): how the rate of datagrams of 60 B
-// that one core posts in batches grows with the number of its queue pairs, and what batching costs with one
-// queue pair.
-Result<> queue_pairs(Rows* rows, double with_four) {
+// that one core posts in batches grows with the number of its queue pairs, what batching costs with one
+// queue pair, and the rates themselves, whose labels in Figure 11b are known up to an interval each.
+Result<> queue_pairs(Rows* rows, double with_four, const OneCore& labels) {
   LOCH_ASSIGN(const double one, rows->mops(batched(60, 1, 1)));
   LOCH_ASSIGN(const double two, rows->mops(batched(60, 1, 2)));
   LOCH_ASSIGN(const double four, rows->mops(batched(60, 1, 4)));
@@ -178,10 +190,18 @@ Result<> queue_pairs(Rows* rows, double with_four) {
   LOCH_TRY(rows->claim("V171", "1 core, UD SEND 60 B, 1 queue pair: batched / not", "x", "a loss",
                        one / unbatched, one < unbatched));
   LOCH_TRY(rows->value("V171", "1 core, batched: 2 queue pairs / 1", "x", 2, two / one));
-  if (with_four > 0)
-    return rows->value("V171", "1 core, batched: 4 queue pairs / 1", "x", with_four, four / one);
-  return rows->claim("V171", "1 core, batched: 4 queue pairs / 1", "x", "2 to 3.2", four / one,
-                     four / one > 1.9 && four / one < 3.3);
+  LOCH_TRY(with_four > 0
+               ? rows->value("V171", "1 core, batched: 4 queue pairs / 1", "x", with_four, four / one)
+               : rows->claim("V171", "1 core, batched: 4 queue pairs / 1", "x", "2 to 3.2", four / one,
+                             four / one > 1.9 && four / one < 3.3));
+  const auto within = [&](const char* what, const Interval& label, double rate) {
+    return rows->claim("V171", what, "M/s", fmt::format("{} to {}", label.low, label.high).c_str(), rate,
+                       rate >= label.low && rate <= label.high);
+  };
+  LOCH_TRY(within("1 core, UD SEND 60 B, one by one", labels.unbatched, unbatched));
+  LOCH_TRY(within("1 core, UD SEND 60 B, batched, 1 queue pair", labels.one, one));
+  LOCH_TRY(within("1 core, UD SEND 60 B, batched, 2 queue pairs", labels.two, two));
+  return within("1 core, UD SEND 60 B, batched, 4 queue pairs", labels.four, four);
 }
 
 // Adds row V149 of `loch calibrate` (HERD 2014, section 5.3): the smallest payload, in steps of 16 B, for
@@ -229,7 +249,7 @@ Result<> atomics_beyond_the_cache(Rows* rows, double published) {
 
 Result<> connectx(Rows* rows) {
   LOCH_TRY(datagrams(rows, 15.3, 9.6, 11.9, 11.9, few));
-  LOCH_TRY(queue_pairs(rows, 2));
+  LOCH_TRY(queue_pairs(rows, 0, {{2.1, 4.1}, {2.3, 4.2}, {4.3, 9.2}, {4.9, 9.8}}));
   return binding_read(rows, 128, few);
 }
 
@@ -272,7 +292,7 @@ Result<> connectx3(Rows* rows) {
   inlining.nic.inline_receive_bytes = 64;
   LOCH_ASSIGN(const Measured received, measure(inlining, inbound(Verb::send, 60, ud)));
   LOCH_TRY(rows->value("V173", "inbound UD SEND and RECV, 60 B, inline receive", "M/s", 26, received.mops));
-  LOCH_TRY(queue_pairs(rows, 0));
+  LOCH_TRY(queue_pairs(rows, 0, {{12.4, 14.9}, {7.7, 9.9}, {17.4, 19.8}, {17.0, 19.6}}));
   LOCH_TRY(binding_read(rows, 256, as_it_is));
   LOCH_TRY(windows_of_reads(rows, 16, 8));
   LOCH_TRY(atomics(rows, 2.7, 2.7, as_it_is));
@@ -336,7 +356,7 @@ Result<> connect_ib(Rows* rows) {
   LOCH_TRY(rows->ratio("V169", "UD RECV, header only / 60 B", 1.49, many(inbound(Verb::send, 0, ud)),
                        many(inbound(Verb::send, 60, ud))));
   LOCH_TRY(bus(rows));
-  LOCH_TRY(queue_pairs(rows, 3.2));
+  LOCH_TRY(queue_pairs(rows, 3.2, {{10.0, 19.9}, {7.4, 9.8}, {13.5, 19.5}, {23.3, 32.2}}));
   LOCH_TRY(cores_that_saturate(rows));
   LOCH_TRY(binding_read(rows, 64, many));
   LOCH_TRY(rows->rate("V175", "outbound UC WRITE, 32 B", 80, many(outbound(Verb::write, 32, uc))));
