@@ -8,9 +8,11 @@ from __future__ import annotations
 import textwrap
 from typing import Any
 
+from matplotlib.artist import Artist
 from matplotlib.patches import Patch
+from matplotlib.patheffects import AbstractPathEffect, Normal, Stroke
 
-from loch.runner.drawing import SYSTEMS, Drawing, show
+from loch.runner.drawing import SYSTEMS, Drawing
 
 from . import frame, words
 from .frame import Panel
@@ -19,6 +21,7 @@ from .series import ratio_note
 from .style import GREY, Look
 
 EDGES: dict[str, Any] = {"calibrated": ":", "ratio": (0, (3, 1.5))}  # of hollow bars, by kind of published number
+BAND = "#8a8a8a"  # of the bands of sampled results
 # Opacity of the first, second, third and fourth bar of each system, in figures in which a system has several bars.
 FADES = (1.0, 0.65, 0.4, 0.25)
 
@@ -57,7 +60,7 @@ def _fill(look: Look, alpha: float = 1.0) -> dict[str, Any]:
     return {"color": look.color, "linewidth": 0, "alpha": alpha}
 
 
-def _legend(drawing: Drawing, found: list[Panel]) -> list[Patch]:
+def _legend(drawing: Drawing, found: list[Panel]) -> list[Artist]:
     """An entry for each system; several hardened variants have one in common, as they are hatched like nothing else."""
     handles: dict[str, Patch] = {}
     is_grouped = drawing.figure.x == SYSTEMS
@@ -76,7 +79,7 @@ def _legend(drawing: Drawing, found: list[Panel]) -> list[Patch]:
     if kinds:
         edge = EDGES["ratio"] if kinds == {"ratio"} else "-"
         handles["published"] = Patch(fill=False, edgecolor="black", linewidth=0.8, linestyle=edge, label="published")
-    return list(handles.values())
+    return [*handles.values(), *frame.levels_of(found)]
 
 
 def _panel(drawing: Drawing, panel: Panel, found: list[Panel], is_last: bool) -> None:
@@ -103,7 +106,7 @@ def _panel(drawing: Drawing, panel: Panel, found: list[Panel], is_last: bool) ->
                 if high > low
                 else {}
             )
-            axes.bar([place], [middle * label.factor], width * 0.92, **fill, **spread)
+            _edge_errors(axes.bar([place], [middle * label.factor], width * 0.92, **fill, **spread))
             if at in line.two_groups:
                 frame.mark_repeats(axes, place, [value * label.factor for value in line.two_groups[at]], "black")
         for at in line.failed:
@@ -135,9 +138,30 @@ def _panel(drawing: Drawing, panel: Panel, found: list[Panel], is_last: bool) ->
         for at, (low, high) in line.bands.items():
             place = rank[at] + _shift(panel, i, at, is_grouped, slots) * width
             axes.vlines(
-                [place], [low * label.factor], [high * label.factor], color="black", alpha=0.35, linewidth=3, gid="band"
+                [place],
+                [low * label.factor],
+                [high * label.factor],
+                color=BAND,
+                linewidth=2.8,
+                path_effects=_edged(2.8),
+                gid="band",
             )
+    frame.draw_levels(axes, panel, found, label.factor)
     _axes(drawing, panel, values, label, is_last)
+
+
+def _edged(linewidth: float) -> list[AbstractPathEffect]:
+    """A white edge around a line, which shows it on bars of any colour, black too."""
+    return [Stroke(linewidth=linewidth + 1.2, foreground="white"), Normal()]
+
+
+def _edge_errors(container: Any) -> None:
+    """Gives the error bar of a bar, if it has one, a white edge."""
+    if container.errorbar is None:
+        return
+    _, caps, lines = container.errorbar.lines
+    for each in (*caps, *lines):
+        each.set_path_effects(_edged(0.7))
 
 
 def _shift(panel: Panel, i: int, at: Any, is_grouped: bool, slots: int) -> float:
@@ -159,10 +183,10 @@ def _axes(drawing: Drawing, panel: Panel, values: list[Any], label: words.Words,
     else:
         axes.set_ylim(0, (figure.y_max or max(numbers, default=1.0) * 1.15 or 1.0) * label.factor)
     axes.set_xlim(-0.6, len(values) - 0.4)
-    names = values if figure.x == SYSTEMS else [show(figure.x, value) for value in values]
+    names = values if figure.x == SYSTEMS else [frame.tick_text(drawing, value) for value in values]
     room = 62 // max(1, len(names)) if figure.width == "one" else 130 // max(1, len(names))
     axes.set_xticks(range(len(values)), [textwrap.fill(str(each), max(6, room)) for each in names])
     axes.grid(False, axis="x")
     frame.y_label(axes, label.label)
     if is_last and figure.x != SYSTEMS:
-        axes.set_xlabel(words.axis(figure.x))
+        axes.set_xlabel(words.axis(figure.x, figure.x_as))

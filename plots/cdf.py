@@ -1,4 +1,4 @@
-"""Figures of distributions: latency as a CCDF, which shows the tail; counts and bytes per operation as a CDF."""
+"""Figures of distributions: a CDF, or a CCDF, which shows the tail and is what latencies are drawn as by default."""
 
 from __future__ import annotations
 
@@ -73,7 +73,8 @@ def _curves(panel: Panel, line: Line) -> tuple[list[list[tuple[float, float]]], 
 
 
 def _panel(drawing: Drawing, panel: Panel, found: list[Panel]) -> bool:
-    is_tail = panel.y.startswith("latency")
+    figure = drawing.figure
+    is_tail = panel.y.startswith("latency") if figure.tail is None else figure.tail
     exact = True
     largest = max(
         (cdf[-1][0] for each in found if each.y == panel.y for line in each.lines for cdf in _curves(each, line)[0]),
@@ -107,14 +108,14 @@ def _panel(drawing: Drawing, panel: Panel, found: list[Panel]) -> bool:
             )
     if is_tail:
         panel.axes.set_yscale("log")
-        panel.axes.set_xscale("linear" if drawing.figure.x_log is False else "log")
-        if drawing.figure.x_log is not False:
+        panel.axes.set_xscale("linear" if figure.x_log is False else "log")
+        if figure.x_log is not False:
             frame.plain_log_ticks(panel.axes.xaxis, *panel.axes.get_xlim())
         frame.plain_log_ticks(panel.axes.yaxis)
         panel.axes.set_ylabel("share above")
     else:
         panel.axes.set_ylim(0, 1.03)
-        if drawing.figure.x_log:
+        if figure.x_log:
             panel.axes.set_xscale("log")
             frame.plain_log_ticks(panel.axes.xaxis, *panel.axes.get_xlim())
         else:

@@ -15,9 +15,9 @@ import matplotlib.pyplot as plt
 from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
 from matplotlib.textpath import TextPath
-from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, LogLocator, NullLocator
+from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
-from loch.runner.drawing import Drawing, Place, is_size, show
+from loch.runner.drawing import PUTS, Drawing, Level, Place, is_size, show
 from loch.written import write_atomically
 
 from . import style, words
@@ -30,6 +30,7 @@ HEADING_PT, HEADING_LINE_IN = 6.5, 0.11
 TITLE_PT, FOOT_PT = 8, 6
 TITLE_LINE_IN, FOOT_LINE_IN = 0.14, 0.115
 FOOT_LINES = 3  # lines of a caption for which there is room in every figure
+TICKS_MAX = 12  # most labels of ticks of an x axis
 Y_LABEL_LETTERS = 28  # number of letters of a y label that fit along the height of a panel
 
 
@@ -43,6 +44,7 @@ class Panel:
     lines: list[Line]
     has_ratio: bool
     at: Place = ()  # the panel's (axis, value) pairs if the figure consists of small multiples; else empty
+    levels: tuple[Level, ...] = ()  # published values that are lines across the panel
     axes: Any = None
     ratio: Any = None
     width_in: float = style.COLUMN_IN - BESIDE_IN  # approximate width of the axes, in inches
@@ -186,7 +188,20 @@ def legend_of(shown: list[Panel]) -> list[Line2D]:
     if marked:
         kind = "published" if "published" in marked else next(iter(marked))
         out.append(Line2D([], [], label="published", **style.mark_of(kind, marked[kind])))
-    return out
+    return out + levels_of(shown)
+
+
+def levels_of(shown: list[Panel]) -> list[Line2D]:
+    """Legend entries of the published values that are lines across panels."""
+    labels = dict.fromkeys(level.label for panel in shown for level in panel.levels)
+    return [Line2D([], [], label=label, **look) for label, look in zip(labels, style.LEVELS)]
+
+
+def draw_levels(axes, panel: Panel, shown: list[Panel], factor: float) -> None:
+    """Draws the published values that are lines across the panel."""
+    looks = {each.get_label(): look for each, look in zip(levels_of(shown), style.LEVELS)}
+    for level in panel.levels:
+        axes.axhline(level.value * factor, **looks[level.label], zorder=1.5, gid="level")
 
 
 def fullest_first(shown: list[Panel]) -> list[Panel]:
@@ -206,6 +221,7 @@ def numbers(panel: Panel) -> list[float]:
     """The values that must fit into a panel: upper ends of intervals and bands, and published values."""
     out = [v for line in panel.lines for v in line.high if v is not None]
     out += [high for line in panel.lines for _, high in line.bands.values()]
+    out += [level.value for level in panel.levels]
     return out + [v for line in panel.lines for _, v in line.published]
 
 
@@ -274,20 +290,37 @@ def is_numeric(values: list[Any]) -> bool:
     return all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values)
 
 
+def tick_text(drawing: Drawing, value: Any) -> str:
+    """What the tick of a value of the x axis says."""
+    name = drawing.figure.x
+    if drawing.figure.x_as == PUTS:
+        return f"{_puts(value):g}"
+    return "0" if value == 0 else words.value(name, value) or show(name, value)
+
+
+def _puts(get: float) -> float:
+    """The percentage of PUTs that goes with a share of GETs, without what the subtraction leaves in the last digits."""
+    return round(100 * (1 - get), 9)
+
+
 def position(drawing: Drawing) -> dict[Any, float]:
-    """The x coordinate of each value of the x axis: the value itself where all are numbers, else its rank."""
+    """The x coordinate of each value of the x axis: what its tick says where all are numbers, else its rank."""
     values = drawing.axes[drawing.figure.x]
+    if drawing.figure.x_as == PUTS:
+        return {value: _puts(value) for value in values}
     return {value: float(value) if is_numeric(values) else float(i) for i, value in enumerate(values)}
 
 
 def y_label(axes, label: str) -> None:
-    """Sets the label of the y axis, broken into lines of at most Y_LABEL_LETTERS letters."""
-    axes.set_ylabel(textwrap.fill(label, Y_LABEL_LETTERS))
+    """Sets the label of the y axis, broken into lines of at most Y_LABEL_LETTERS letters, before the unit if need be."""
+    name, bracket, unit = label.partition(" (")
+    lines = [label] if len(label) <= Y_LABEL_LETTERS else [name, bracket.lstrip() + unit]
+    axes.set_ylabel("\n".join(textwrap.fill(each, Y_LABEL_LETTERS) for each in lines if each))
 
 
 def x_axis(axes, drawing: Drawing, shown: list[Any], with_label: bool, width_in: float) -> None:
     """Sets up the x axis: base-2 logarithmic with ticks such as 64, 512, 1K for sizes, else the experiment's values as
-    ticks."""
+    ticks; a value whose label does not fit has a short tick without one."""
     name = drawing.figure.x
     places = position(drawing)
     ticks = [value for value in drawing.axes[name] if value in shown]
@@ -296,19 +329,21 @@ def x_axis(axes, drawing: Drawing, shown: list[Any], with_label: bool, width_in:
     is_log = (in_bytes if wants_log is None else wants_log) and is_numeric(ticks) and min(places.values()) > 0
     if is_log:
         axes.set_xscale("log", base=2 if in_bytes else 10)
-    names = {tick: "0" if tick == 0 else words.value(name, tick) or show(name, tick) for tick in ticks}
-    ticks = _apart(ticks, places, is_log, names, width_in)
-    axes.xaxis.set_major_locator(FixedLocator([places[tick] for tick in ticks]))
-    axes.xaxis.set_major_formatter(FixedFormatter([names[tick] for tick in ticks]))
-    axes.xaxis.set_minor_locator(NullLocator())
+    names = {tick: tick_text(drawing, tick) for tick in ticks}
+    labelled = _apart(ticks, places, is_log, names, width_in)
+    axes.xaxis.set_major_locator(FixedLocator([places[tick] for tick in labelled]))
+    axes.xaxis.set_major_formatter(FixedFormatter([names[tick] for tick in labelled]))
+    axes.xaxis.set_minor_locator(FixedLocator([places[tick] for tick in ticks if tick not in labelled]))
+    axes.xaxis.set_minor_formatter(NullFormatter())
     if with_label:
-        axes.set_xlabel(words.axis(name))
+        axes.set_xlabel(words.axis(name, drawing.figure.x_as))
 
 
 def _apart(
     ticks: list[Any], places: dict[Any, float], is_log: bool, names: dict[Any, str], width_in: float
 ) -> list[Any]:
-    """The ticks whose labels fit on the axis: at most nine, and no label touches its left neighbour."""
+    """The ticks whose labels fit on the axis: no label touches its left neighbour; every second, third … tick if more
+    than TICKS_MAX labels would fit."""
 
     def at(tick: Any) -> float:
         return math.log(places[tick]) if is_log else places[tick]
@@ -317,15 +352,18 @@ def _apart(
         return ticks
     # Inches for each unit of x. The axis is about a tenth longer than the range of the ticks, hence the 0.9.
     scale = 0.9 * width_in / (abs(at(ticks[-1]) - at(ticks[0])) or 1.0)
-    if len(ticks) > 9:
-        ticks = ticks[:: -(-len(ticks) // 9)]
     size = style.RC["xtick.labelsize"]
-    kept = ticks[:1]
-    for tick in ticks[1:]:
-        room = (text_in(names[tick], size) + text_in(names[kept[-1]], size)) / 2 + 0.05
-        if abs(at(tick) - at(kept[-1])) * scale >= room:
-            kept.append(tick)
-    return kept
+
+    def fitting(some: list[Any]) -> list[Any]:
+        kept = some[:1]
+        for tick in some[1:]:
+            room = (text_in(names[tick], size) + text_in(names[kept[-1]], size)) / 2 + 0.05
+            if abs(at(tick) - at(kept[-1])) * scale >= room:
+                kept.append(tick)
+        return kept
+
+    kept = fitting(ticks)
+    return kept if len(kept) <= TICKS_MAX else fitting(ticks[:: -(-len(ticks) // TICKS_MAX)])
 
 
 def plain_log_ticks(axis, low: float | None = None, high: float | None = None) -> None:

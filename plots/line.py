@@ -10,23 +10,24 @@ from loch.runner.drawing import SYSTEMS, Drawing
 
 from . import frame, style, words
 from .frame import Panel
-from .series import groups, lines, panel_places, ratio_note, system_bars
+from .series import groups, lines, panel_places, ratio_note, system_bars, together
 
 
 def panels(drawing: Drawing) -> list[Panel]:
-    """One panel for each result field, for each value of the axis `panels:`, and apart for simulated and measured
-    series; panels that would be empty are left out."""
+    """One panel for each result field (or for all together), for each value of the axis `panels:`, and apart for
+    simulated and measured series; panels that would be empty are left out."""
     figure = drawing.figure
-    series = system_bars if figure.x == SYSTEMS else lines
+    series = together if figure.together else system_bars if figure.x == SYSTEMS else lines
     found = []
     for place in panel_places(drawing):
         for group in groups(drawing):
-            for y in figure.y:
+            for y in figure.y[:1] if figure.together else figure.y:
                 shown = series(drawing, group, y, place)
                 if shown:
                     has_values = any(kind != "ratio" for line in shown for kind in line.kinds.values())
                     has_ratio = figure.ratio and not figure.relative_to and has_values
-                    found.append(Panel(group, y, shown, has_ratio, place))
+                    levels = tuple(level for level in drawing.levels if level.field == y and not figure.relative_to)
+                    found.append(Panel(group, y, shown, has_ratio, place, levels))
     return found
 
 
@@ -56,6 +57,8 @@ def draw(drawing: Drawing):
 def _panel(drawing: Drawing, panel: Panel, found: list[Panel], is_last: bool) -> None:
     places = frame.position(drawing)
     label = words.of(panel.y, frame.largest(panel, found))
+    if drawing.figure.together:
+        label = words.Words(drawing.figure.together)
     relative = drawing.figure.relative_to
     axes = panel.axes
     if relative:
@@ -66,6 +69,7 @@ def _panel(drawing: Drawing, panel: Panel, found: list[Panel], is_last: bool) ->
     is_cut = drawing.figure.y_max is not None or axes.get_yscale() == "log"
     for line in panel.lines:
         _one(axes, line, places, label.factor, is_cut)
+    frame.draw_levels(axes, panel, found, label.factor)
     frame.y_label(axes, label.label)
     shown = [x for line in panel.lines for x in line.x]
     frame.x_axis(axes, drawing, shown, with_label=is_last and panel.ratio is None, width_in=panel.width_in)
@@ -95,7 +99,9 @@ def y_limits(drawing: Drawing, panel: Panel, factor: float, by_default: bool) ->
 
 def _one(axes, line, places: dict[Any, float], factor: float, is_cut: bool) -> None:
     x = [places[at] for at in line.x]
-    y = [math.nan if v is None else v * factor for v in line.middle]
+    # a logarithmic axis would draw a line to a zero as one that falls off the panel
+    least = 0.0 if axes.get_yscale() == "log" else -math.inf
+    y = [math.nan if v is None or v <= least else v * factor for v in line.middle]
     errors = [
         [0.0 if m is None else (m - low) * factor for m, low in zip(line.middle, line.low)],
         [0.0 if m is None else (high - m) * factor for m, high in zip(line.middle, line.high)],

@@ -219,6 +219,20 @@ def lines(drawing: Drawing, group: Group, y: str, place: Place = ()) -> list[Lin
     return out
 
 
+def together(drawing: Drawing, group: Group, _: str, place: Place = ()) -> list[Line]:
+    """The lines of all result fields of a figure, for one panel: a look for each field if there is one system, else a
+    line style."""
+    fields = {y: lines(drawing, group, y, place) for y in drawing.figure.y}
+    is_one = all(len(found) == 1 for found in fields.values())
+    for i, (y, found) in enumerate(fields.items()):
+        name = words.of(y).label.split(" (")[0]
+        for line in found:
+            spare = [line.look, *(each for each in style.SPARE if each.color != line.look.color)]
+            line.look = spare[i % len(spare)] if is_one else look_of(line.look, i, len(fields))
+            line.label = name if is_one else f"{line.label}, {name}"
+    return [line for found in fields.values() for line in found]
+
+
 def system_bars(drawing: Drawing, group: Group, y: str, place: Place = ()) -> list[Line]:
     """The bars of one result field where the x axis lists the systems: each Line is one bar, `slot` its number in the
     system."""

@@ -134,6 +134,11 @@ def looks(series: list[Series]) -> dict[str, Look]:
     return out
 
 
+# The looks of published values that are lines across a panel: first, second and third one of a figure.
+LEVELS: list[dict[str, Any]] = [
+    {"color": "#333333", "linewidth": 0.9, "linestyle": each} for each in ((0, (6, 2)), (0, (2, 2)), (0, (6, 2, 1, 2)))
+]
+
 # Kinds of published numbers, and what the caption says of their marks; of ratios series.ratio_note() says more.
 KINDS = {
     "published": "Hollow marks: published values.",

@@ -136,6 +136,7 @@ def value(axis_name: str, at: object) -> str:
     return ""
 
 
-def axis(name: str) -> str:
-    """The label of an experiment's axis, such as "value size (bytes)" for value_size."""
-    return _AXES.get(name, name.replace("_", " "))
+def axis(name: str, shown_as: str = "") -> str:
+    """The label of an experiment's axis, such as "value size (bytes)" for value_size; `shown_as`: the figure's `x_as:`,
+    for the x axis."""
+    return "PUTs (%)" if shown_as else _AXES.get(name, name.replace("_", " "))

@@ -6,7 +6,7 @@ import unittest
 
 import support
 from support import SMALL, Folder, read
-from loch.runner import claims, expression, located, outputs, published, targets
+from loch.runner import claims, drawing, expression, grid, located, outputs, published, result, targets
 from loch.runner.errors import BadInput
 
 ITEM = textwrap.dedent(
@@ -35,6 +35,9 @@ ITEM = textwrap.dedent(
             where: {get: 0.9}
             first_id: 920
             metrics: {latency_us.get.mean: {CD: [20]}}
+        shown:
+          - {field: latency_us.get.mean, series: CD, at: {value_size: 2K}, value: 30, what: "of Table 9"}
+          - {field: latency_us.get.mean, value: 12.5, what: "a bare READ", id: V920}
     """
 )
 
@@ -91,6 +94,46 @@ class Reading(Published):
         self.assertEqual(
             [(c.id, c.at, c.where) for c in self.item("Figure 6").cells],
             [("V910", 2048, (("get", 0.5),)), ("V920", 8192, (("get", 0.9),))],
+        )
+
+    def test_what_is_only_shown_is_a_mark_or_a_line(self):
+        self.items()
+        self.assertEqual(
+            self.item("Figure 6").shown,
+            (
+                published.Shown("latency_us.get.mean", 30, "of Table 9", "CD", (("value_size", 2048),)),
+                published.Shown("latency_us.get.mean", 12.5, "a bare READ", id="V920"),
+            ),
+        )
+        for old, new, part in (
+            ("series: CD, ", "", "at: expected both series: and at:, or neither"),
+            ("value: 30", "value: null", "expected a number"),
+            (', what: "of Table 9"', "", "what: missing"),
+            ("id: V920", "ids: V920", "did you mean id?"),
+        ):
+            self.assertIn(old, ITEM)
+            self.items(ITEM.replace(old, new))
+            with self.assertRaises(BadInput) as caught:
+                self.item("Figure 6")
+            self.assertIn("a-paper.yaml:", str(caught.exception))
+            self.assertIn(part, str(caught.exception))
+
+    def test_a_line_stands_instead_of_its_number_s_mark(self):
+        self.items(ITEM.replace("where: {get: 0.9}", "where: {get: 0.5}"))
+        experiment = read(SMALL.replace("nessie-2017, item: Table 1", "a-paper, item: Figure 6"))
+
+        class Kept:
+            damaged = {}
+
+            def of(self, point):
+                document = {"throughput_ops_s": 1.0, "latency_us": {"get": {"mean": 25.0}}, "runner": {"host": {}}}
+                return result.of_file("name", document, False, "x.json")
+
+        drawn = drawing.of(outputs.collect(experiment, Kept(), []))
+        self.assertEqual(drawn.levels, (drawing.Level("latency_us.get.mean", 12.5, "a bare READ"),))
+        self.assertEqual(
+            [(each.series, dict(each.place)["value_size"], each.value) for each in drawn.published],
+            [("CD", 2048, 30), ("CD", 2048, 20)],
         )
 
     def test_bad_numbers_are_refused_with_file_and_line(self):
@@ -202,6 +245,10 @@ class TheTree(unittest.TestCase):
                 for cell in item.cells if mine else []:
                     with self.subTest(source=path.stem, item=name, id=cell.id):
                         self.assertTrue(any(self.answers(e, cell) for e in mine), cell.place)
+                for shown in item.shown:
+                    with self.subTest(source=path.stem, item=name, what=shown.what):
+                        self.assertTrue(any(self.shows(e, shown) for e in mine))
+                        self.assertTrue(not shown.id or any(cell.id == shown.id for cell in item.cells))
 
     def test_explanations_are_there(self):
         """Every docs/PAGE.md#anchor that a number or a claim names is a heading of that page."""
@@ -214,6 +261,12 @@ class TheTree(unittest.TestCase):
             heads = re.findall(r"^#+ (.+)$", (support.ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)
             slugs = {re.sub(r"[^a-z0-9 -]", "", head.lower()).replace(" ", "-") for head in heads}
             self.assertIn(anchor, slugs, pointer)
+
+    @staticmethod
+    def shows(experiment, shown):
+        systems = [system for system in experiment.systems if system.name == shown.series]
+        places = [place for system in systems for place in grid.combinations(experiment, system)]
+        return shown.field in experiment.figure.y and (not shown.series or dict(shown.at) in places)
 
     @staticmethod
     def answers(experiment, cell):

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from loch.runner import contradicted
-from loch.runner.drawing import Drawing, Published
+from loch.runner.drawing import Drawing, Level, Published
 from plots import draw, style, words
 from support import SMALL
 from test_drawing import drawn
@@ -268,3 +268,95 @@ def test_a_calibrated_ratio_is_marked_as_one() -> None:
 def test_a_tick_of_a_load_is_a_percentage_or_idle() -> None:
     assert [words.value("share_of_max", at) for at in (0.001, 0.05, 1.0)] == ["idle", "5 %", "100 %"]
     assert words.value("get", 0.5) == ""
+
+
+def panels_of(made: Figure) -> list[Any]:
+    return [axes for axes in made.axes if axes.axison]
+
+
+def legend_of(made: Figure) -> list[str]:
+    return [each.get_text() for axes in made.axes if (legend := axes.get_legend()) for each in legend.get_texts()]
+
+
+def test_all_fields_of_a_figure_may_share_one_panel() -> None:
+    fields = "y: [throughput_ops_s, latency_us.get.mean], together: several things (units)"
+    made = picture(drawn(documents, f"{{kind: line, {fields}, published: false}}"))
+    (panel,) = panels_of(made)
+    assert legend_of(made) == ["throughput", "GET latency, mean"]
+    assert panel.get_ylabel() == "several things (units)"
+    assert len({line.get_color() for line in panel.lines if len(line.get_xdata()) == 3}) == 2
+    text = SMALL.replace("workload:", "  SD: {protocol: nessie-sd, servers: 1, clients: 11}\nworkload:")
+    made = picture(drawn(documents, f"{{kind: line, {fields}, published: false}}", text))
+    names = {f"{name}, {what}" for name in ("CD", "SD") for what in ("throughput", "GET latency, mean")}
+    assert set(legend_of(made)) == names
+    plt.close("all")
+
+
+@pytest.mark.parametrize("kind", ["line", "bars"])
+def test_shares_of_gets_may_be_shown_as_those_of_puts(kind: str) -> None:
+    text = SMALL.replace("axes: {value_size: [2K, 4K, 8K]}", "axes: {get: [1, 0.95, 0.5, 0]}")
+    text = text.replace("get: 0.5, ", "value_size: 2K, ")
+    made = picture(drawn(documents, f"{{kind: {kind}, x: get, x_as: puts, y: [throughput_ops_s]}}", text))
+    (panel,) = panels_of(made)
+    assert panel.get_xlabel() == "PUTs (%)"
+    assert [each.get_text() for each in panel.get_xticklabels()] == ["0", "5", "50", "100"]
+    assert list(panel.get_xticks()) == ([0, 5, 50, 100] if kind == "line" else [0, 1, 2, 3])
+    plt.close(made)
+
+
+@pytest.mark.parametrize(
+    ("tail", "label", "scale"), [("", "share above", "log"), (", tail: false", "share at or below", "linear")]
+)
+def test_latencies_are_drawn_with_their_tail_or_as_the_share_below(tail: str, label: str, scale: str) -> None:
+    made = picture(drawn(documents, f"{{kind: cdf, y: [latency_us.get]{tail}}}"))
+    (panel,) = panels_of(made)
+    assert (panel.get_ylabel(), panel.get_yscale()) == (label, scale)
+    plt.close(made)
+
+
+@pytest.mark.parametrize("kind", ["line", "bars"])
+def test_a_published_value_of_no_series_is_a_line_across(kind: str) -> None:
+    level = Level("throughput_ops_s", 9e6, "an idle machine")
+    given = replace(drawn(documents, f"{{kind: {kind}, y: [throughput_ops_s, latency_us.get.mean]}}"), levels=(level,))
+    made = picture(given)
+    (line,) = [each for axes in made.axes for each in axes.lines if each.get_gid() == "level"]
+    assert list(line.get_ydata()) == [9.0, 9.0] and line.axes.get_ylim()[1] > 9
+    assert "an idle machine" in legend_of(made)
+    plt.close(made)
+
+
+def test_a_band_and_an_interval_have_a_white_edge_on_bars() -> None:
+    given = claimed("CD.throughput_ops_s > 0")
+    first, *rest = given.series
+    points = [
+        replace(each, bands={"throughput_ops_s": (0.5e6, 3e6)}, values={"throughput_ops_s": [1e6, 1.2e6]})
+        for each in first.points
+    ]
+    figure = replace(given.figure, kind="bars")
+    made = picture(replace(given, figure=figure, series=[replace(first, points=points), *rest], band="90 % band"))
+    lines = [each for axes in made.axes for each in axes.collections]
+    assert len(lines) == 6 and all(each.get_path_effects() for each in lines)  # three bands, three intervals
+    plt.close(made)
+
+
+def test_every_point_has_a_tick_and_labels_do_not_touch() -> None:
+    sizes = [4, 8, 16, 32, 44, 60, 64, 128, 192, 256, 1024]
+    text = SMALL.replace("[2K, 4K, 8K]", str(sizes))
+    made = picture(drawn(documents, "{kind: line, y: [throughput_ops_s], published: false}", text))
+    (panel,) = panels_of(made)
+    labelled, others = (list(panel.get_xticks(minor=minor)) for minor in (False, True))
+    assert sorted([*labelled, *others]) == sizes
+    assert {4, 8, 16, 32, 128, 1024} <= set(labelled) and 64 in others
+    boxes = [each.get_window_extent() for each in panel.get_xticklabels()]
+    assert all(left.x1 < right.x0 for left, right in zip(boxes, boxes[1:]))
+    plt.close(made)
+
+
+def test_no_line_falls_to_a_zero_of_a_logarithmic_axis() -> None:
+    def fewer(point: Any) -> Any:
+        return {"throughput_ops_s": 0.0 if point.axes["value_size"] == 8192 else 5.0}
+
+    made = picture(drawn(fewer, "{kind: line, y: [throughput_ops_s], log: true, published: false}"))
+    (panel,) = panels_of(made)
+    assert [str(y) for y in panel.lines[0].get_ydata()] == ["0.005", "0.005", "nan"]
+    plt.close(made)

@@ -12,19 +12,21 @@ from typing import Any
 from . import band_report, bands, contradicted, published, report, roles
 from .grid import show
 from .intervals import is_bimodal, median as median_interval
-from .model import SYSTEMS, Figure, System
+from .model import PUTS, SYSTEMS, Figure, System
 from .options import BENCH
 from .report import number
 from .result import Bin, Event, Result, is_number
 from .tables import Results, Row
 
 __all__ = [
+    "PUTS",
     "SYSTEMS",
     "Bin",
     "Distribution",
     "Drawing",
     "Event",
     "Figure",
+    "Level",
     "Place",
     "Point",
     "Published",
@@ -121,6 +123,15 @@ class Published:
 
 
 @dataclass(frozen=True)
+class Level:
+    """One published value that belongs to no series: a line across the panels of its field."""
+
+    field: str
+    value: float
+    label: str
+
+
+@dataclass(frozen=True)
 class Drawing:
     """All data of one figure."""
 
@@ -135,6 +146,7 @@ class Drawing:
     source: str = ""  # paper, verdict and commit; empty where the figure does not show them
     # conclusions of the paper that the results contradict, in words; none where the figure does not show its source
     contradicted: tuple[str, ...] = ()
+    levels: tuple[Level, ...] = ()  # published values that belong to no series; none if the figure does not show them
     band: str = ""  # what the bands of its points are called; empty without bands
 
     def named(self, name: str) -> Series:
@@ -159,6 +171,7 @@ def of(results: Results) -> Drawing:
         zips=experiment.zips,
         series=[_series(results, system) for system in experiment.systems],
         published=_published(results) if figure.published else [],
+        levels=_levels(results) if figure.published else (),
         called=published.called(experiment),
         source=report.source_line(results) if figure.source else "",
         contradicted=tuple(contradicted.conclusions(results)) if figure.source else (),
@@ -249,9 +262,26 @@ def _samples(result: Result, name: str) -> float:
     return float(result.known.operations.get(kind) or 1)
 
 
+def _shown(results: Results) -> tuple[published.Shown, ...]:
+    item = published.of(results)
+    return item.shown if item else ()
+
+
+def _levels(results: Results) -> tuple[Level, ...]:
+    return tuple(Level(each.field, each.value, each.what) for each in _shown(results) if not each.series)
+
+
 def _published(results: Results) -> list[Published]:
-    out = []
+    systems = {system.name for system in results.experiment.systems}
+    out = [
+        Published(each.series, each.field, each.at, each.value, None)
+        for each in _shown(results)
+        if each.series in systems and dict(each.at) in results.axes_of(each.series)
+    ]
+    as_lines = {each.id for each in _shown(results) if each.id and not each.series}
     for each in published.compare(results):
+        if each.cell.id in as_lines:
+            continue
         if each.ratio is not None:
             series, over, name, place = each.ratio
             out.append(Published(series, name, place, each.cell.value, each.error, over, _kind(each)))

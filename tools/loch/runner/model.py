@@ -117,7 +117,9 @@ class Figure:
     log: bool | None = None  # whether the y axis is logarithmic; None: decided by the field
     x_log: bool | None = None  # whether the x axis is logarithmic; None: decided by the axis
     x_as: str = ""  # one of X_AS, if the x axis does not show its values as they are
-    tail: bool | None = None  # for cdf: whether the share above is shown, which has the tail; None: decided by the field
+    tail: bool | None = (
+        None  # for cdf: whether the share above is shown, which has the tail; None: decided by the field
+    )
     y_max: float | None = None  # upper end of the y axis, in the unit of the result field
     relative_to: str = ""  # for line: name of a system by whose median at the same axis values the others are divided
     width: str = "one"  # "one" column of a paper (3.4 in) or "two" (7 in)

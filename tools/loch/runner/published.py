@@ -62,6 +62,21 @@ class Cell:
 
 
 @dataclass(frozen=True)
+class Shown:
+    """A published value that is drawn and not compared, because it counts elsewhere or has no result of its own.
+
+    With a series it is a mark of that series at one place; without, a line across the panels of its field.
+    """
+
+    field: str
+    value: float
+    what: str
+    series: str = ""
+    at: tuple[tuple[str, Any], ...] = ()
+    id: str = ""  # id of the number, if it has one; a line with an id stands instead of that number's own mark
+
+
+@dataclass(frozen=True)
 class PublishedItem:
     """One figure or table of a paper with its numbers."""
 
@@ -77,6 +92,7 @@ class PublishedItem:
     # share, below which a pair of them has no order
     orders: tuple[str, ...] = ()
     alike: float = 0.0
+    shown: tuple[Shown, ...] = ()
 
     def value(self, field: str, series: str, at: Any) -> float | None:
         """The published value, or None if it is withheld or not published."""
@@ -112,7 +128,9 @@ _ITEM = (
     "why",
     "kind",
     "orders",
+    "shown",
 )
+_SHOWN = ("field", "value", "what", "series", "at", "id")
 _NUMBER = ("id", "what", "value", "kind", "calibration", "why", "obtained")
 _ID = re.compile(r"V\d+[a-z]*")
 
@@ -145,6 +163,30 @@ def _item(document: located.Item, found: located.Item, source: str, name: str) -
         claim_list.pointer(entries.get("why")),
         orders,
         alike,
+        tuple(_shown(each) for each in (entries["shown"].items or [] if "shown" in entries else [])),
+    )
+
+
+def _shown(item: located.Item) -> Shown:
+    """Reads an entry of `shown:`."""
+    _known(item, _SHOWN)
+    entries = item.mapping()
+    for key in ("field", "value", "what"):
+        if key not in entries:
+            raise item.error("missing", key)
+    if ("series" in entries) != ("at" in entries):
+        raise item.error("expected both series: and at:, or neither", "series" if "series" in entries else "at")
+    value = _value(entries["value"])
+    if value is None:
+        raise entries["value"].error("expected a number")
+    at = entries["at"].mapping() if "at" in entries else {}
+    return Shown(
+        str(entries["field"].value),
+        value,
+        str(entries["what"].value),
+        str(entries["series"].value) if "series" in entries else "",
+        tuple((key, values.value_of(child, key)) for key, child in at.items()),
+        _id(entries["id"]) if "id" in entries else "",
     )
 
 
