@@ -17,7 +17,7 @@ from loch.runner.drawing import SYSTEMS, Drawing
 from . import frame, words
 from .frame import Panel
 from .line import panels
-from .series import ratio_note
+from .series import Line, ratio_note
 from .style import GREY, Look
 
 EDGES: dict[str, Any] = {"calibrated": ":", "ratio": (0, (3, 1.5))}  # of hollow bars, by kind of published number
@@ -106,7 +106,10 @@ def _panel(drawing: Drawing, panel: Panel, found: list[Panel], is_last: bool) ->
                 if high > low
                 else {}
             )
-            _edge_errors(axes.bar([place], [middle * label.factor], width * 0.92, **fill, **spread))
+            bar = axes.bar([place], [middle * label.factor], width * 0.92, **fill, **spread)
+            _edge_errors(bar)
+            name = _name(line, at, is_grouped)
+            frame.describe(bar[0], [frame.point_text(drawing, name, at, label, (middle, low, high))])
             if at in line.two_groups:
                 frame.mark_repeats(axes, place, [value * label.factor for value in line.two_groups[at]], "black")
         for at in line.failed:
@@ -125,7 +128,7 @@ def _panel(drawing: Drawing, panel: Panel, found: list[Panel], is_last: bool) ->
             )
         for at, value in line.published:
             place = rank[at] + _shift(panel, i, at, is_grouped, slots) * width
-            axes.bar(
+            hollow = axes.bar(
                 [place],
                 [value * label.factor],
                 width * 0.92,
@@ -135,6 +138,8 @@ def _panel(drawing: Drawing, panel: Panel, found: list[Panel], is_last: bool) ->
                 linestyle=EDGES.get(line.kinds.get(at, ""), "-"),
                 gid="ratio" if line.kinds.get(at) == "ratio" else "published",
             )
+            name = f"{_name(line, at, is_grouped)}, {drawing.called}"
+            frame.describe(hollow[0], [frame.point_text(drawing, name, at, label, [value])])
         for at, (low, high) in line.bands.items():
             place = rank[at] + _shift(panel, i, at, is_grouped, slots) * width
             axes.vlines(
@@ -162,6 +167,11 @@ def _edge_errors(container: Any) -> None:
     _, caps, lines = container.errorbar.lines
     for each in (*caps, *lines):
         each.set_path_effects(_edged(0.7))
+
+
+def _name(line: Line, at: Any, is_grouped: bool) -> str:
+    """What a bar is called under the pointer."""
+    return ", ".join(filter(None, (str(at), line.label))) if is_grouped else line.label
 
 
 def _shift(panel: Panel, i: int, at: Any, is_grouped: bool, slots: int) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from matplotlib.ticker import MaxNLocator
 
-from loch.runner.drawing import Drawing, Place, show
+from loch.runner.drawing import Drawing, Place, number, show
 
 from . import frame, stats, style, words
 from .frame import Panel
@@ -95,7 +95,7 @@ def _panel(drawing: Drawing, panel: Panel, found: list[Panel]) -> None:
             [(middle - low) * label.factor for _, middle, low, _ in line.results()],
             [(high - middle) * label.factor for _, middle, _, high in line.results()],
         ]
-        axes.errorbar(
+        marks, _, _ = axes.errorbar(
             [x * across.factor for x in line.x],
             [middle * label.factor for _, middle, _, _ in line.results()],
             yerr=errors,
@@ -106,6 +106,13 @@ def _panel(drawing: Drawing, panel: Panel, found: list[Panel]) -> None:
             elinewidth=0.7,
             clip_on=is_cut,
             gid="hardened" if line.look.hardened else None,
+        )
+        frame.describe(
+            marks,
+            [
+                f"{line.label}: {number(middle * label.factor)} {label.unit} at {number(x * across.factor)} {across.unit}"
+                for x, middle, _, _ in line.results()
+            ],
         )
         if line.published:
             axes.plot(

@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import io
 import math
+import re
 import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from xml.sax.saxutils import escape
 
 import matplotlib.pyplot as plt
 from matplotlib.font_manager import FontProperties
@@ -17,7 +20,7 @@ from matplotlib.lines import Line2D
 from matplotlib.textpath import TextPath
 from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
-from loch.runner.drawing import PUTS, Drawing, Level, Place, is_size, show
+from loch.runner.drawing import PUTS, SYSTEMS, Drawing, Level, Place, is_size, number, show
 from loch.written import write_atomically
 
 from . import style, words
@@ -412,8 +415,52 @@ def mark_repeats(axes, place: float, values: list[float], color: str) -> None:
     )
 
 
+def point_text(drawing: Drawing, name: str, at: Any, label: words.Words, values: Sequence[float]) -> str:
+    """What a point says under the pointer: its line's name, its place, its value and the interval of it; `values`:
+    median, low and high end, or a published value alone."""
+    figure = drawing.figure
+    place = ""
+    if figure.x != SYSTEMS:
+        axis, _, unit = words.axis(figure.x, figure.x_as).partition(" (")
+        place = f", {axis} {tick_text(drawing, at)}{' %' if unit.startswith('%') else ''}"
+    middle, *ends = (number(value * label.factor) for value in values)
+    interval = f" ({ends[0]} to {ends[1]})" if ends and ends[0] != ends[1] else ""
+    return f"{name}{place}: {middle}{' ' * bool(label.unit)}{label.unit}{interval}"
+
+
+def describe(artist: Any, texts: list[str]) -> None:
+    """Lets the points of an artist say something under the pointer in figure.svg; for a bar, one text."""
+    artist.point_texts = texts
+
+
+def _numbered(figure) -> list[list[str]]:
+    """Gives each described artist an id by which its group is found in the SVG; returns the texts by that number."""
+    found = figure.findobj(lambda artist: getattr(artist, "point_texts", None))
+    for i, artist in enumerate(found):
+        artist.set_gid(f"{artist.get_gid() or ''}#{i}")
+    return [artist.point_texts for artist in found]
+
+
+_DESCRIBED = re.compile(r'<g id="([^"#]*)#(\d+)">(.*?)(?=<g id="|\Z)', re.DOTALL)
+_MARK = re.compile(r"(<use [^>]*)/>")
+
+
+def _with_texts(svg: str, texts: list[list[str]]) -> str:
+    """The SVG in which each described point has a <title>."""
+
+    def titled(found: re.Match[str]) -> str:
+        gid, own, body = found[1], [f"<title>{escape(each)}</title>" for each in texts[int(found[2])]], found[3]
+        head = f'<g id="{gid}">' if gid else "<g>"
+        if len(own) == len(_MARK.findall(body)):
+            return head + _MARK.sub(lambda mark: f"{mark[1]}>{own.pop(0)}</use>", body)
+        return head + (own[0] if len(own) == 1 else "") + body  # a bar is one path
+
+    return _DESCRIBED.sub(titled, svg)
+
+
 def save(figure, folder: Path) -> None:
     """Saves figure.pdf, figure.png and figure.svg without dates, so that the same results give the same bytes."""
+    texts = _numbered(figure)
     metadata = {
         "pdf": {"CreationDate": None, "ModDate": None, "Producer": None, "Creator": "loch"},
         "png": {"Software": "loch"},
@@ -422,5 +469,8 @@ def save(figure, folder: Path) -> None:
     for kind, own in metadata.items():
         drawn = io.BytesIO()
         figure.savefig(drawn, format=kind, metadata=own)
-        write_atomically(folder / f"figure.{kind}", drawn.getvalue())
+        data = drawn.getvalue()
+        if kind == "svg":
+            data = _with_texts(data.decode(), texts).encode()
+        write_atomically(folder / f"figure.{kind}", data)
     plt.close(figure)

@@ -10,7 +10,7 @@ from loch.runner.drawing import SYSTEMS, Drawing
 
 from . import frame, style, words
 from .frame import Panel
-from .series import groups, lines, panel_places, ratio_note, system_bars, together
+from .series import Line, groups, lines, panel_places, ratio_note, system_bars, together
 
 
 def panels(drawing: Drawing) -> list[Panel]:
@@ -68,7 +68,7 @@ def _panel(drawing: Drawing, panel: Panel, found: list[Panel], is_last: bool) ->
     y_limits(drawing, panel, label.factor, by_default=panel.y.startswith("latency_us"))
     is_cut = drawing.figure.y_max is not None or axes.get_yscale() == "log"
     for line in panel.lines:
-        _one(axes, line, places, label.factor, is_cut)
+        _one(drawing, axes, line, places, label, is_cut)
     frame.draw_levels(axes, panel, found, label.factor)
     frame.y_label(axes, label.label)
     shown = [x for line in panel.lines for x in line.x]
@@ -97,16 +97,17 @@ def y_limits(drawing: Drawing, panel: Panel, factor: float, by_default: bool) ->
     axes.set_ylim(0, (top or 1.0) * factor)
 
 
-def _one(axes, line, places: dict[Any, float], factor: float, is_cut: bool) -> None:
+def _one(drawing: Drawing, axes, line: Line, places: dict[Any, float], label: words.Words, is_cut: bool) -> None:
+    factor = label.factor
     x = [places[at] for at in line.x]
     # a logarithmic axis would draw a line to a zero as one that falls off the panel
     least = 0.0 if axes.get_yscale() == "log" else -math.inf
     y = [math.nan if v is None or v <= least else v * factor for v in line.middle]
     errors = [
-        [0.0 if m is None else (m - low) * factor for m, low in zip(line.middle, line.low)],
-        [0.0 if m is None else (high - m) * factor for m, high in zip(line.middle, line.high)],
+        [0.0 if m is None or low is None else (m - low) * factor for m, low in zip(line.middle, line.low)],
+        [0.0 if m is None or high is None else (high - m) * factor for m, high in zip(line.middle, line.high)],
     ]
-    axes.errorbar(
+    marks, _, _ = axes.errorbar(
         x,
         y,
         yerr=errors,
@@ -119,6 +120,8 @@ def _one(axes, line, places: dict[Any, float], factor: float, is_cut: bool) -> N
         clip_on=is_cut,  # without clipping, markers at y = 0 are drawn in full over the axis
         gid="hardened" if line.look.hardened else None,
     )
+    drawn = (each for each in line.results() if each[1] > least)
+    frame.describe(marks, [frame.point_text(drawing, line.label, at, label, values) for at, *values in drawn])
     for at, (low, high) in line.bands.items():
         axes.vlines(
             [places[at]],
@@ -133,15 +136,17 @@ def _one(axes, line, places: dict[Any, float], factor: float, is_cut: bool) -> N
     for at, values in line.two_groups.items():
         frame.mark_repeats(axes, places[at], [value * factor for value in values], line.look.color)
     for kind in dict.fromkeys(line.kinds.values()):
-        marks = [(at, value) for at, value in line.published if line.kinds.get(at) == kind]
-        axes.plot(
-            [places[at] for at, _ in marks],
-            [v * factor for _, v in marks],
+        found = [(at, value) for at, value in line.published if line.kinds.get(at) == kind]
+        (marks,) = axes.plot(
+            [places[at] for at, _ in found],
+            [v * factor for _, v in found],
             **style.mark_of(kind, line.look),
             clip_on=is_cut,
             zorder=4,
             gid=kind,
         )
+        name = f"{line.label}, {drawing.called}"
+        frame.describe(marks, [frame.point_text(drawing, name, at, label, [value]) for at, value in found])
 
 
 def _ratio(drawing: Drawing, panel: Panel, places: dict[Any, float], shown: list[Any], is_last: bool) -> None:

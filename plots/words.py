@@ -82,6 +82,11 @@ class Words:
     label: str
     factor: float = 1.0
 
+    @property
+    def unit(self) -> str:
+        """The unit in the label's brackets; empty without one."""
+        return self.label.partition(" (")[2].rstrip(")")
+
 
 def of(field: str, largest: float = 0.0) -> Words:
     """The label of a result field; `largest`, the largest value drawn, decides its unit (kops/s or Mops/s, bytes or

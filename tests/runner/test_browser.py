@@ -28,7 +28,10 @@ FLAGS = (
 # A script that measures the page. The page's own policy forbids scripts, so a copy without the policy is measured.
 PROBE = """<script>addEventListener("load", () => {
   document.title = JSON.stringify({width: innerWidth, needed: document.documentElement.scrollWidth,
-    pictures: [...document.images].map(each => [each.naturalWidth, each.clientWidth]),
+    pictures: [...document.querySelectorAll("figure > svg")].map(each => [each.viewBox.baseVal.width, each.clientWidth]),
+    selected: [...document.querySelectorAll("figure text")].map(each => { getSelection().selectAllChildren(each);
+      return getSelection().toString(); }),
+    letters: [...document.querySelectorAll("figure text")].map(each => each.getBoundingClientRect().height),
     fetched: performance.getEntriesByType("resource").map(each => each.name).filter(name => !name.startsWith("data:"))});
 });</script>"""
 
@@ -77,6 +80,8 @@ class Browser(unittest.TestCase):
         for natural, shown in seen["pictures"]:
             self.assertGreater(natural, 100)
             self.assertGreater(shown, 250)
+        self.assertIn("value size (bytes)", seen["selected"])
+        self.assertGreater(min(seen["letters"]), 4)
 
     def test_its_figures_are_there_to_see_with_its_policy_in_place(self):
         shot = self.folder / "shot.png"

@@ -14,7 +14,7 @@ from plots import curve, draw, frame, style, table
 from plots import map as winners
 from plots.line import panels
 from plots.series import _origins, groups
-from loch.runner import drawing, grid, outputs, published
+from loch.runner import drawing, grid, inline_svg, outputs, published
 from loch.runner.errors import BadInput
 
 SWEEP = (
@@ -54,7 +54,9 @@ class Kinds(Folder):
         draw.draw(drawing.of(results), copy)
         for name in ("figure.png", "figure.pdf"):
             self.assertGreater((copy / name).stat().st_size, 1000)
-        return (copy / "figure.svg").read_text(), results
+        svg = (copy / "figure.svg").read_text()
+        self.assertTrue(inline_svg.of(svg, "title"), "a page would have it as an image")
+        return svg, results
 
     def panels(self, svg):
         return len(re.findall(r'<g id="axes_\d+">', svg)) - 1  # minus 1: the legend has axes too and is no panel

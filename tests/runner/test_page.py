@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from loch.runner import explanations
+from loch.runner import explanations, inline_svg
 from support import ROOT, SMALL, call
 
 CLAIMS = """\
@@ -69,6 +69,67 @@ def test_every_link_of_a_page_leads_somewhere(pages: dict[str, str], name: str) 
     # of sections that a page does not need, or that are not there, it has neither text nor link
     assert [each for each in links.ids if each.startswith("why-")] == ["why-fidelity.nessie-2017"]
     assert "(docs/fidelity.md#no-such-section)" in pages[name]
+
+
+def figures(page: str) -> list[str]:
+    return re.findall(r"<figure.*?</figure>", page, re.DOTALL)
+
+
+@pytest.mark.parametrize(("name", "count"), [("", 2), ("one", 1)])
+def test_figures_are_part_of_the_page(pages: dict[str, str], name: str, count: int) -> None:
+    shown = figures(pages[name])
+    assert len(shown) == count and "<img" not in pages[name]
+    for each in shown:
+        assert ">value size (bytes)</text>" in each
+        assert re.search(r"<use [^>]*><title>CD, value size 2K: [^<]+ µs[^<]*</title></use>", each)
+        assert "<style" not in each and "DejaVuSans-" not in each
+    assert pages[name].count('class="small"') == (count if count > 1 else 0)
+
+
+SVG = """<?xml version="1.0"?>
+<svg width="100pt" height="50pt" viewBox="0 0 100 50">
+ <defs><style type="text/css">*{stroke-linejoin: round}</style></defs>
+ <g id="figure_1">
+  <!-- a&lt;b -->
+  <g style="fill: #b03000" transform="translate(39.45548 228.440094) rotate(-90) scale(0.07 -0.07)">
+   <defs><path id="DejaVuSans-Bold-61" d="M 1 2
+L 3.14159 4"/></defs>
+   <use xlink:href="#DejaVuSans-Bold-61"/>
+   <use xlink:href="#DejaVuSans-Bold-3c" x="67.48"/>
+   <use xlink:href="#DejaVuSans-Bold-62" transform="translate(151.26 0)"/>
+  </g>
+  <path id="m1" d="M 0.123456 1"/>
+  <use xlink:href="#m1" x="45.775714"/>
+  <g clip-path="url(#p2)"/>
+  <clipPath id="p2"><rect x="1"/></clipPath>
+ </g>
+</svg>
+"""
+
+
+def test_outlines_of_letters_become_text() -> None:
+    assert inline_svg.of(SVG, 'a "title"') == (
+        '<svg viewBox="0 0 100 50" style="stroke-linejoin: round; stroke-linecap: butt" aria-label="a &quot;title&quot;">'
+        '<g id="f-all"><g><text transform="translate(39.46 228.44) rotate(-90) scale(0.07)" x="0 67 151" font-weight="bold" '
+        'style="fill: #b03000">a&lt;b</text><path id="f-m1" d="M 0.12 1"/><use href="#f-m1" x="45.78"/>'
+        '<g clip-path="url(#f-p2)"/><clipPath id="f-p2"><rect x="1"/></clipPath></g></g></svg>'
+    )
+    assert 'url(#x3-f-p2)"/><clipPath id="x3-f-p2"' in inline_svg.renamed(inline_svg.of(SVG, ""), "x3")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("a&lt;b", "a&lt;c"),  # letters that are not those of the text
+        ("DejaVuSans-Bold", "Other"),
+        ('<rect x="1"/>', '<script>alert("x")</script>'),
+        ('<rect x="1"/>', '<rect x="1" onclick="x"/>'),
+        ('viewBox="0 0 100 50"', ""),
+    ],
+)
+def test_an_svg_of_another_kind_stays_an_image(old: str, new: str) -> None:
+    assert old in SVG
+    assert inline_svg.of(SVG.replace(old, new), "") == ""
 
 
 def test_a_dead_link_is_found() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import matplotlib
@@ -13,7 +15,7 @@ from matplotlib.text import Text
 
 from loch.runner import contradicted
 from loch.runner.drawing import Drawing, Level, Published
-from plots import draw, style, words
+from plots import draw, frame, style, words
 from support import SMALL
 from test_drawing import drawn
 
@@ -360,3 +362,25 @@ def test_no_line_falls_to_a_zero_of_a_logarithmic_axis() -> None:
     (panel,) = panels_of(made)
     assert [str(y) for y in panel.lines[0].get_ydata()] == ["0.005", "0.005", "nan"]
     plt.close(made)
+
+
+@pytest.mark.parametrize("kind", ["line", "bars"])
+def test_points_say_what_they_are_under_the_pointer(kind: str, tmp_path: Path) -> None:
+    given = claimed("CD.throughput_ops_s > 0")
+    number = Published("CD", "throughput_ops_s", (("value_size", 4096),), 1.5e6, -0.3)
+    first, *rest = given.series
+    points = [replace(each, values={"throughput_ops_s": [0.9e6, 1e6, 1.25e6]}) for each in first.points]
+    given = replace(given, published=[number], series=[replace(first, label="A & B", points=points), *rest])
+    draw.draw(replace(given, figure=replace(given.figure, kind=kind)), tmp_path)
+    svg = (tmp_path / "figure.svg").read_text(encoding="utf-8")
+    said = re.findall("<title>([^<]*)</title>", re.sub("<metadata>.*?</metadata>", "", svg, flags=re.DOTALL))
+    places = ["2K", "4K", "8K"]
+    wanted = [f"A &amp; B, value size {at}: 1 Mops/s (0.9 to 1.25)" for at in places]
+    wanted += [f"SD, value size {at}: 1 Mops/s" for at in places]
+    assert sorted(said) == sorted([*wanted, "A &amp; B, published, value size 4K: 1.5 Mops/s"])
+    assert 'id="published"' in svg and "#0" not in re.sub("#[0-9a-f]{6}", "", svg)
+
+
+def test_points_of_which_some_are_not_drawn_say_nothing_wrong() -> None:
+    svg = '<g id="#0">\n <use x="1"/>\n</g>\n<g id="line2d_2"><use x="2"/></g>'
+    assert frame._with_texts(svg, [["one", "two"]]) == '<g>\n <use x="1"/>\n</g>\n<g id="line2d_2"><use x="2"/></g>'

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 from support import FAKE, SMALL, Folder, call, read
 from plots import draw, timeline
-from loch.runner import drawing, execute, grid, launch, options, outputs, reference, result
+from loch.runner import drawing, execute, grid, inline_svg, launch, options, outputs, reference, result
 from loch.runner.errors import BadInput
 
 OVER_TIME = (
@@ -82,7 +82,9 @@ class Timelines(Folder):
 
     def svg(self, results):
         draw.draw(drawing.of(results), self.folder)
-        return (self.folder / "figure.svg").read_text()
+        svg = (self.folder / "figure.svg").read_text()
+        self.assertTrue(inline_svg.of(svg, "title"), "a page would have it as an image")
+        return svg
 
     def test_each_system_has_its_throughput_its_unwritable_keys_and_its_events(self):
         results = self.results()

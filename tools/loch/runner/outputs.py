@@ -10,7 +10,20 @@ from loch.ending import reason
 from loch.places import SOURCE
 from loch.written import write_atomically
 
-from . import auto_repeats, bands, blocks, claims, drawing, explanations, grid, located, page, report, schema
+from . import (
+    auto_repeats,
+    bands,
+    blocks,
+    claims,
+    drawing,
+    explanations,
+    grid,
+    inline_svg,
+    located,
+    page,
+    report,
+    schema,
+)
 from .errors import BadInput, reading
 from .model import Experiment
 from .points import PointSource, Store, point_hash
@@ -96,6 +109,7 @@ def _figure_stamp(folder: Path, results: Results) -> str:
             *PLOTS.glob("published/*.yaml"),
             *Path(page.__file__).parent.glob("templates/*"),
             Path(page.__file__),
+            Path(inline_svg.__file__),
             Path(explanations.__file__),
             *explanations.DOCS.glob("fidelity.md"),
         ]

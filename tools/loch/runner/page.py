@@ -12,7 +12,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from . import blocks, explanations
+from . import blocks, explanations, inline_svg
 from .errors import BadInput, reading
 from .stored_json import read_json
 
@@ -70,7 +70,7 @@ def of_folder(folder: Path, report: blocks.Report) -> str:
 
 def of_folders(root: Path, folders: list[Path]) -> str:
     """One HTML page for several result folders: a table with the outcome of each, then their sections."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     for folder in folders:
         path = folder / "report.html"
         found = _SECTION.search(path.read_text(encoding="utf-8")) if path.is_file() else None
@@ -79,8 +79,19 @@ def of_folders(root: Path, folders: list[Path]) -> str:
         held, judged = _claims(folder)
         name = folder.relative_to(root).as_posix()
         # HTML from a report.html that this module has written, so it is not escaped again
-        section = Markup(found.group(1))
-        rows.append({"name": name, "title": _title(folder), "held": held, "judged": judged, "section": section})
+        prefix = f"x{len(rows)}"
+        section = Markup(inline_svg.renamed(found.group(1), prefix))
+        figure = inline_svg.small(section)
+        rows.append(
+            {
+                "name": name,
+                "title": _title(folder),
+                "held": held,
+                "judged": judged,
+                "section": section,
+                "figure": figure,
+            }
+        )
     body = _templates().get_template("many.html.jinja").render(rows=rows, summary=_summary(folders))
     body = body.replace('<details class="detail" open>', '<details class="detail">')
     return _page(f"{len(rows)} experiments", body + _explained(body))
@@ -129,10 +140,12 @@ def _page(title: str, body: str) -> str:
 
 
 def _figure(path: Path, title: str) -> dict[str, Any]:
-    """The figure as an image embedded in the page, 1.5 times as wide as printed, at most as wide as the window."""
+    """The figure as a part of the page, 1.5 times as wide as printed, at most as wide as the window; an embedded image
+    where it cannot be one."""
     svg = path.read_text(encoding="utf-8")
-    svg = re.sub(r"<!DOCTYPE[^>]*>|<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     width = re.search(r'<svg[^>]* width="([\d.]+)pt"', svg)
     points = float(width.group(1)) if width else 0.0
-    data = base64.b64encode(svg.encode()).decode()
-    return {"title": title, "width_px": round(points * 2), "is_two": points > 300, "data": data}
+    shown = inline_svg.of(svg, title)
+    data = "" if shown else base64.b64encode(svg.encode()).decode()
+    # `shown` is SVG of known elements, whose texts are escaped
+    return {"title": title, "width_px": round(points * 2), "is_two": points > 300, "svg": Markup(shown), "data": data}
