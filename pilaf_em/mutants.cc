@@ -61,11 +61,11 @@ std::map<std::string, kv::Mutant> mutants(std::string_view protocol) {
        {"a server that came back empty serves before it is declared lost", protocol == "pilaf" ? 2U : 35U}},
       {"old-life-executed",
        {"a server executes what was meant for its node's former incarnation",
-        protocol == "pilaf" ? 443U : 41U}},
+        protocol == "pilaf" ? 91U : 41U}},
       {"client-life-ignored",
        {"a client that came back is taken for the one before it", protocol == "pilaf" ? 2U : 120U}},
       {"refused-is-unsent",
-       {"what a former incarnation may have executed counts as never sent", protocol == "pilaf" ? 91U : 41U}},
+       {"what a former incarnation may have executed counts as never sent", protocol == "pilaf" ? 443U : 41U}},
   };
   if (protocol != "pilaf") return all;
   all.insert({

@@ -77,7 +77,7 @@ TEST_P(Shrinking, LeavesFewOperationsThatShowTheSame) {
 INSTANTIATE_TEST_SUITE_P(Known, Shrinking,
                          ::testing::Values(Case{"nessie", "no-rollback", "", 6, 8},
                                            Case{"nessie", "unlock-by-write", "", 1, 8},
-                                           Case{"nessie", "", "H1", 33, 8},
+                                           Case{"nessie", "", "H1", 123, 8},
                                            Case{"nessie-sd", "shared-tables", "", 8, 8},
                                            Case{"nessie-hy", "reply-before-store", "", 8, 8},
                                            Case{"pilaf", "growth-without-reset", "", 60, 8},
