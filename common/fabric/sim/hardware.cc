@@ -37,7 +37,7 @@ HardwareField once_in(const char* former_unit, HardwareField field) {
 
 // The values of link.format and nic.post_by_mmio, in the order of the enumerations.
 constexpr std::array format_names = {"infiniband", "roce-v1", "roce-v2"};
-constexpr std::array posting_names = {"no", "libmlx4", "libmlx5"};
+constexpr std::array posting_names = {"no", "libmlx4", "any"};
 // Profiles of before there were rules say that single work requests are written by MMIO.
 constexpr std::string_view any_alone = "yes";
 
@@ -100,6 +100,7 @@ std::vector<HardwareField> make_fields() {
       LOCH_FIELD(nic, send_queue_depth, "send_queue_depth", "1", 16, 65536),
       LOCH_FIELD(nic, recv_queue_depth, "recv_queue_depth", "1", 16, 65536),
       once_in("yes/no", LOCH_FIELD(nic, posting, "post_by_mmio", "driver", 0, 0)),
+      LOCH_FIELD(nic, blueflame_bytes, "blueflame_buffer", "B", 64, 4096),
       LOCH_FIELD(nic, is_in_order_placement, "in_order_placement", "yes/no", 0, 1),
       LOCH_FIELD(nic, retry_timeout_ns, "retry_timeout", "ns", 1000, 1e10),
       LOCH_FIELD(nic, retry_count, "retry_count", "1", 0, 7),

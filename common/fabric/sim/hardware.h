@@ -52,7 +52,7 @@ struct CrowdedNic {
 // How a work request that is posted alone reaches the NIC, which the driver's library decides: the CPU writes
 // it by MMIO (BlueFlame), or rings a doorbell and the NIC fetches it. Chains of work requests are always
 // fetched. stage_costs.h has the rules.
-enum class Posting : std::uint8_t { doorbell, libmlx4, libmlx5 };
+enum class Posting : std::uint8_t { doorbell, libmlx4, any };
 
 // The NIC. A gap is the time between two requests that the NIC processes one after the other without a cache
 // miss: the reciprocal of a published peak rate. A request's latency has pipeline_ns for each time that the
@@ -114,6 +114,8 @@ struct NicProfile {
   std::uint32_t max_inline_bytes = 0;
   std::uint32_t send_queue_depth = 128, recv_queue_depth = 512;
   Posting posting = Posting::doorbell;
+  // largest work request that is written by MMIO, in bytes: a BlueFlame buffer
+  std::uint32_t blueflame_bytes = 256;
   bool is_in_order_placement = true;  // a message's bytes become visible in the order of their addresses
   double retry_timeout_ns = 0;        // RC's retransmission timer: 4.096 us * 2^n
   std::uint32_t retry_count = 7, rnr_retry_count = 7;

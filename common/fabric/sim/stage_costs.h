@@ -147,18 +147,22 @@ struct HandOver {
   Picos bus = 0;
 };
 
-// Whether a work request that is posted alone is written by MMIO (BlueFlame). Both libraries do so with one
-// that fits into a BlueFlame buffer of 256 bytes, which is a header of 36 or 68 bytes and the inlined
-// payload, in units of 16 bytes: libmlx5 with any such one, libmlx4 with a READ, an inlined payload, and a
-// WRITE without one; it rings the doorbell for atomics, for payloads that the NIC fetches and for SENDs
-// without one. Source: rdma-core, mlx4_post_send in providers/mlx4/qp.c and post_send_db in
-// providers/mlx5/qp.c; registers of 512 bytes, each with two buffers (mlx4_core reports "reg size 512").
-[[nodiscard]] constexpr bool is_written_by_mmio(Posting posting, const WorkRequest& wr) {
-  constexpr std::uint32_t unit = 16, buffer_bytes = 256;
+// Whether a work request that is posted alone is written by MMIO (BlueFlame). Libraries do so only with one
+// that fits into a BlueFlame buffer; its size is a header of 36 or 68 bytes and the inlined payload, in units
+// of 16 bytes (libmlx4 has 4 bytes more for each further line of inlined payload, which are left out).
+// libmlx5 and the libmlx4 of Mellanox's OFED write any such request but a SEND of a connection without
+// payload. rdma-core's libmlx4 writes READs, inlined payloads and WRITEs without payload, and rings the
+// doorbell for atomics, for payloads that the NIC fetches and for SENDs without payload. Source:
+// mlx4_post_send in providers/mlx4/qp.c and post_send_db in providers/mlx5/qp.c of rdma-core; prefer_bf, by
+// default on, in Mellanox's libmlx4.
+[[nodiscard]] constexpr bool is_written_by_mmio(const NicProfile& nic, const WorkRequest& wr) {
+  constexpr std::uint32_t unit = 16;
   const std::uint32_t bytes = work_request_bytes(wr.transport, wr.length, wr.is_inline);
-  if (posting == Posting::doorbell || (bytes + unit - 1) / unit * unit > buffer_bytes) return false;
-  if (posting == Posting::libmlx5 || wr.verb == Verb::read) return true;
-  return wr.length > 0 ? wr.is_inline : wr.verb == Verb::write;
+  if (nic.posting == Posting::doorbell || (bytes + unit - 1) / unit * unit > nic.blueflame_bytes)
+    return false;
+  const bool is_empty = wr.length == 0 && wr.verb == Verb::send;
+  if (nic.posting == Posting::any) return !is_empty || wr.transport == Transport::ud;
+  return wr.verb == Verb::read || (wr.length > 0 ? wr.is_inline : wr.verb == Verb::write);
 }
 
 // CPU and PCIe time of handing over one work request of n 64-byte lines by MMIO: the CPU writes the lines to

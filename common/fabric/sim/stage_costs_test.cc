@@ -154,7 +154,7 @@ TEST(Posting, ASingleRequestIsWrittenByMmioAsItsDriverDoes) {
     Verb verb;
     Transport transport;
     std::uint32_t length;
-    bool is_inline, libmlx4, libmlx5;
+    bool is_inline, libmlx4, any;
   };
   const Case cases[] = {
       {Verb::read, Transport::rc, 16384, false, true, true},
@@ -163,7 +163,8 @@ TEST(Posting, ASingleRequestIsWrittenByMmioAsItsDriverDoes) {
       {Verb::write, Transport::rc, 64, false, false, true},
       {Verb::write, Transport::uc, 64, true, true, true},
       {Verb::write, Transport::rc, 0, false, true, true},
-      {Verb::send, Transport::rc, 0, false, false, true},
+      {Verb::send, Transport::rc, 0, false, false, false},
+      {Verb::send, Transport::ud, 0, false, false, true},
       {Verb::send, Transport::ud, 188, true, true, true},    // 256 bytes
       {Verb::send, Transport::ud, 189, true, false, false},  // 257: no BlueFlame buffer holds them
       {Verb::write, Transport::rc, 220, true, true, true},
@@ -176,9 +177,12 @@ TEST(Posting, ASingleRequestIsWrittenByMmioAsItsDriverDoes) {
     wr.length = c.length;
     wr.is_inline = c.is_inline;
     SCOPED_TRACE(static_cast<int>(c.verb) * 1000 + static_cast<int>(c.length));
-    EXPECT_FALSE(is_written_by_mmio(Posting::doorbell, wr));
-    EXPECT_EQ(is_written_by_mmio(Posting::libmlx4, wr), c.libmlx4);
-    EXPECT_EQ(is_written_by_mmio(Posting::libmlx5, wr), c.libmlx5);
+    NicProfile nic;
+    EXPECT_FALSE(is_written_by_mmio(nic, wr));
+    nic.posting = Posting::libmlx4;
+    EXPECT_EQ(is_written_by_mmio(nic, wr), c.libmlx4);
+    nic.posting = Posting::any;
+    EXPECT_EQ(is_written_by_mmio(nic, wr), c.any);
   }
 }
 

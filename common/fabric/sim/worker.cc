@@ -172,7 +172,7 @@ Nanos SimWorker::hand_over(const WorkRequest& first, bool has_mmio) {
 void SimWorker::do_post(WorkRequest* chain) {
   if (is_dead_) return;
   const bool is_alone = chain->next == nullptr;
-  const bool has_mmio = is_alone && is_written_by_mmio(sim_.config.hardware.nic.posting, *chain);
+  const bool has_mmio = is_alone && is_written_by_mmio(sim_.config.hardware.nic, *chain);
   for (WorkRequest* wr = chain; wr != nullptr; wr = wr->next) charge(sim_.timing.post);
   const Nanos at = hand_over(*chain, has_mmio);
   while (chain != nullptr) {
@@ -190,7 +190,7 @@ void SimWorker::do_post_detached(const WorkRequest& request) {
   copy->request.next = nullptr;
   copy->request.sink = nullptr;
   copy->request.stats = nullptr;
-  const bool has_mmio = is_written_by_mmio(sim_.config.hardware.nic.posting, request);
+  const bool has_mmio = is_written_by_mmio(sim_.config.hardware.nic, request);
   charge(sim_.timing.post);
   const Nanos at = hand_over(request, has_mmio);
   post_one(&copy->request, true, has_mmio, at);
