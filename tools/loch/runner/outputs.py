@@ -85,9 +85,13 @@ def draw_all(folder: Path, results: Results, written: blocks.Report) -> None:
 def redraw(folder: Path, results: Results, choices: list[dict], store: PointSource) -> None:
     """Draws the figure and writes report.html again, from stored results."""
     draw(folder, results)
+    write_atomically(folder / "report.html", page.of_folder(folder, report_of(folder, results, choices, store)))
+
+
+def report_of(folder: Path, results: Results, choices: list[dict], store: PointSource) -> blocks.Report:
+    """The report of stored results, with the bands that lie beside them."""
     stale = int(read_json(folder / "manifest.json").get("stale", 0))
-    written = report.write_up(results, claims.judge_all(results), choices, stale, store)
-    write_atomically(folder / "report.html", page.of_folder(folder, written))
+    return report.write_up(results, claims.judge_all(results), choices, stale, store)
 
 
 def write_overview(root: Path) -> None:

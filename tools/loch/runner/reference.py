@@ -18,7 +18,7 @@ from typing import Any
 
 from loch.written import write_atomically
 
-from . import bands, expression, located, lookup, null_models, outputs, published, roles
+from . import bands, blocks, expression, located, lookup, null_models, outputs, published, roles
 from .errors import BadInput
 from .model import Experiment
 from .points import read_point
@@ -46,7 +46,7 @@ def write(root: Path, into: Path) -> list[Path]:
         raise BadInput(f"{root}: no results in or below it; expected a folder that `loch run` wrote")
     written = []
     for folder in found:
-        results, _, store = outputs.load(folder)
+        results, choices, store = outputs.load(folder)
         damaged = [each for path, each in store.damaged.items() if path.exists()]
         if damaged:
             raise BadInput(f"{damaged[0]}; run it again first: ./loch run {results.experiment.file}")
@@ -63,7 +63,8 @@ def write(root: Path, into: Path) -> list[Path]:
         target = into / results.experiment.name
         shutil.rmtree(target, ignore_errors=True)
         target.mkdir(parents=True)
-        _write_one(folder, target, results)
+        report = blocks.markdown(outputs.report_of(folder, results, choices, store))
+        _write_one(folder, target, results, report)
         written.append(target)
     return written
 
@@ -76,15 +77,14 @@ def _has_changed(experiment: Experiment) -> bool:
     return json.dumps(located.load(source).plain(), default=str) != json.dumps(experiment.document, default=str)
 
 
-def _write_one(folder: Path, target: Path, results: Results) -> None:
+def _write_one(folder: Path, target: Path, results: Results, report: str) -> None:
     experiment = results.experiment
     source = Path(experiment.file)
     if source.is_file() and not experiment.overrides:
         shutil.copyfile(source, target / "experiment.yaml")
     else:
         write_atomically(target / "experiment.yaml", located.dump(experiment.document))
-    text = (folder / "report.md").read_text(encoding="utf-8")
-    write_atomically(target / "report.md", text.replace(experiment.file, _of_tree(experiment.file)))
+    write_atomically(target / "report.md", report.replace(experiment.file, _of_tree(experiment.file)))
     write_atomically(target / "table.csv", results.csv(columns(results)))
     write_atomically(target / "manifest.json", _manifest(folder, results))
     write_atomically(target / "data.json", _data(results))
