@@ -147,14 +147,15 @@ struct HandOver {
   Picos bus = 0;
 };
 
-// Whether a work request that is posted alone is written by MMIO (BlueFlame). Libraries do so only with one
-// that fits into a BlueFlame buffer; its size is a header of 36 or 68 bytes and the inlined payload, in units
-// of 16 bytes (libmlx4 has 4 bytes more for each further line of inlined payload, which are left out).
-// libmlx5 and the libmlx4 of Mellanox's OFED write any such request but a SEND of a connection without
-// payload. rdma-core's libmlx4 writes READs, inlined payloads and WRITEs without payload, and rings the
-// doorbell for atomics, for payloads that the NIC fetches and for SENDs without payload. Source:
-// mlx4_post_send in providers/mlx4/qp.c and post_send_db in providers/mlx5/qp.c of rdma-core; prefer_bf, by
-// default on, in Mellanox's libmlx4.
+// Whether a work request that is posted alone is written by MMIO (BlueFlame): if it fits into a BlueFlame
+// buffer of B bytes, with a header of h bytes (36, or 68 for a datagram) and i bytes of inlined payload, and
+// if the library does so with its kind. libmlx5 and the libmlx4 of Mellanox's OFED do with all kinds but a
+// SEND of a connection without payload; rdma-core's libmlx4 with READs, inlined payloads and WRITEs without
+// payload. The doorbell is rung for all others.
+//   ⌈(h + i)/16⌉ · 16 ≤ B, and the kind is one that the library writes
+// Source: mlx4_post_send in providers/mlx4/qp.c and post_send_db in providers/mlx5/qp.c of rdma-core;
+// prefer_bf, by default on, in Mellanox's libmlx4. Left out: libmlx4 has 4 bytes more for each further line
+// of inlined payload.
 [[nodiscard]] constexpr bool is_written_by_mmio(const NicProfile& nic, const WorkRequest& wr) {
   constexpr std::uint32_t unit = 16;
   const std::uint32_t bytes = work_request_bytes(wr.transport, wr.length, wr.is_inline);
