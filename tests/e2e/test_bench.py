@@ -65,7 +65,7 @@ class Bench(EndToEnd):
             "--nessie.spare-limit",
             "0",
         ]
-        for span, waits in (("500us", False), ("10ms", True)):
+        for span, waits in (("200us", False), ("10ms", True)):
             done = self.loch(*crowd, "--duration", span)
             self.assertEqual((done.returncode, "back-pressure" in done.stderr), (0, waits), done.stderr)
             got = json.loads(done.stdout)

@@ -267,7 +267,7 @@ class FileSystems(Hostile):
     def test_full_ground(self) -> None:
         """On a full file system each point is stored as a whole or not at all, and the same command completes it with
         more space."""
-        for size in ("16k", "64k", "200k"):
+        for size in ("16k", "64k", "120k"):
             with self.subTest(size):
                 text = (
                     f'mount -t tmpfs -o size={size} none m && trap \'find m -name "*.tmp" >left; '
