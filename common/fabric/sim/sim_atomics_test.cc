@@ -1,6 +1,7 @@
 // Tests what atomics cost a responder's NIC: where their words are, how many are under way at once, and what
 // waits behind them; and what a missing context or translation costs the messages behind.
 #include <algorithm>
+#include <cstring>
 
 #include "common/fabric/sim/microbenchmark.h"
 #include "tests/support/sim_cluster.h"
@@ -70,6 +71,7 @@ coro::Task<void> post_one(Served* served, Worker* self, Posted* posted) {
   request.remote = served->remote[posted->peer];
   request.remote_offset = posted->offset;
   request.length = 8;
+  request.operand = 1;
   if (!is_atomic(posted->verb)) request.local = {served->memory[self->node()], 8u * posted->lane};
   const Nanos from = self->now();
   const Completion done = co_await self->execute(request);
@@ -160,10 +162,14 @@ TEST(SimAtomics, AReadBehindAnAtomicOfItsQueuePairWaits) {
       HardwareProfile profile = slow_atomics(places);
       profile.nic.posting = posting;
       Served served(profile);
-      std::vector<Posted> all = {{Verb::faa, 20'000, 0, 0}, {Verb::read, 20'100, 64, 0}};
+      // the word itself tells: completions of a queue pair come in order whatever was executed first
+      std::vector<Posted> all = {{Verb::faa, 20'000, 64, 0}, {Verb::read, 20'100, 64, 0}};
       served.fabric->start(*served.clients[1], post_all(&served, served.clients[1], &all));
       served.run();
       EXPECT_GT(all[1].took + 200, all[0].took) << places;
+      std::uint64_t read = 0;
+      std::memcpy(&read, served.memory[1]->at(0), sizeof read);
+      EXPECT_EQ(read, 1u) << places;
     }
   }
 }
