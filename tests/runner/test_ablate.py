@@ -45,16 +45,16 @@ class Touched(unittest.TestCase):
     def test_a_constant_that_is_off_in_the_profile_touches_nothing(self):
         self.assertTrue(self.is_touched("nessie-2017-table1", "hardware_set=link.port_buffer=0"))
         self.assertFalse(self.is_touched("herd-2014-figure8", "hardware_set=link.port_buffer=0"))
-        self.assertFalse(self.is_touched("nessie-2017-table1", "hardware_set=nic.transmit_shared=no"))
+        self.assertFalse(self.is_touched("nessie-2017-table1", "hardware_set=nic.private_doorbells=0"))
 
     def test_profiles_of_systems_and_axes_count(self):
         self.assertTrue(self.is_touched("guidelines-2016-figure10", "hardware_set=nic.segment=0"))
         self.assertTrue(self.is_touched("guidelines-2016-figure12", "hardware_set=nic.segment=0"))
 
     def test_one_of_several_constants_is_enough(self):
-        both = "hardware_set=nic.segment=0,nic.atomic_hold=0"
+        both = "hardware_set=nic.private_doorbells=0,nic.atomic_hold=0"
         self.assertTrue(self.is_touched("nessie-2017-table1", both))
-        self.assertFalse(self.is_touched("nessie-2017-table1", "hardware_set=nic.segment=0"))
+        self.assertFalse(self.is_touched("nessie-2017-table1", "hardware_set=nic.private_doorbells=0"))
 
     def test_an_option_touches_the_system_that_has_it(self):
         change = "systems.HY.nessie-hy.index-access=cpu"

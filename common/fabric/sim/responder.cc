@@ -382,7 +382,6 @@ void begin_split_atomic(SimRequest* r) {
   Simulation& sim = *r->sim;
   QueuePair* qp = r->qp;
   const Nanos span = sim.up_to(sim.config.faults.split_span);
-  if (r->target->held_until() > sim.now()) return sim.queue.push(r, r->target->held_until());
   lock_of(*r, *r->to).serve(sim.now_ps(), picos(span));
   r->target->hold_until(sim.now() + span + 1);
   std::memcpy(&r->result, r->target->at(r->wr->remote_offset), 8);
@@ -436,8 +435,11 @@ void Stages::execute(Event* event) {
   }
   if (r->piece == 0 && !r->has_lock) {
     if (!is_admitted(r)) return;
-    if (is_atomic(r->verb) && sim.config.faults.split_atomics && sim.may_fault())
-      return begin_split_atomic(r);
+    if (is_atomic(r->verb)) {
+      // Also where no fault strikes any more: an atomic that was split just before holds its region still.
+      if (r->target->held_until() > sim.now()) return sim.queue.push(r, r->target->held_until());
+      if (sim.config.faults.split_atomics && sim.may_fault()) return begin_split_atomic(r);
+    }
     if (r->late_by > 0 && r->data != nullptr) return acknowledge_early(r);
   }
   if (r->verb == Verb::send) {
