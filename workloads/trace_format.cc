@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "common/base/split.h"
+
 namespace loch::workloads {
 namespace {
 
@@ -63,16 +65,6 @@ std::string names_of(TraceFormat format) {
 bool number(std::string_view text, std::uint64_t& into) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), into);
   return error == std::errc{} && end == text.data() + text.size();
-}
-
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  while (true) {
-    const std::size_t end = text.find(separator);
-    parts.push_back(text.substr(0, end));
-    if (end == std::string_view::npos) return parts;
-    text.remove_prefix(end + 1);
-  }
 }
 
 // Sum of the value sizes in "field0=… field1=…". YCSB does not escape values, which may contain any printable

@@ -9,6 +9,8 @@
 #include <charconv>
 #include <cstring>
 
+#include "common/base/split.h"
+
 namespace loch::cluster {
 namespace {
 
@@ -44,16 +46,6 @@ std::optional<std::string> from_hex(std::string_view digits) {
     out += static_cast<char>(value);
   }
   return out;
-}
-
-std::vector<std::string_view> split(std::string_view text, char at) {
-  std::vector<std::string_view> parts;
-  for (;;) {
-    const std::size_t end = text.find(at);
-    parts.push_back(text.substr(0, end));
-    if (end == std::string_view::npos) return parts;
-    text.remove_prefix(end + 1);
-  }
 }
 
 }  // namespace

@@ -12,6 +12,8 @@
 #include <tuple>
 #include <utility>
 
+#include "common/base/split.h"
+
 namespace loch::fabric::verbs {
 namespace {
 
@@ -77,16 +79,6 @@ auto rank_in_network(const Candidate& one) {
 }
 
 // ---- The option --device -----------------------------------------------------------------------
-
-std::vector<std::string_view> split(std::string_view text, char by) {
-  std::vector<std::string_view> parts;
-  for (;;) {
-    const std::size_t at = text.find(by);
-    parts.push_back(text.substr(0, at));
-    if (at == std::string_view::npos) return parts;
-    text.remove_prefix(at + 1);
-  }
-}
 
 std::optional<Network> parse_subnet(std::string_view text) {
   const std::size_t slash = text.find('/');
