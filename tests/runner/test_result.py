@@ -66,6 +66,24 @@ def test_what_nobody_knows_is_kept(tmp_path: Path) -> None:
         assert stored.result.node(missing) is None
 
 
+def test_a_file_is_read_again_once_it_has_changed(tmp_path: Path) -> None:
+    store = Store(tmp_path, "")
+    path = store.path("ab")
+    path.write_text(json.dumps(GOOD))
+    first = store.find("ab")
+    assert first is not None and store.find("ab") is first  # not read again
+    path.write_text(json.dumps({**GOOD, "throughput_ops_s": 20000}))
+    other = store.find("ab")
+    assert other is not None and other.result is not None and other.result.known.throughput_ops_s == 20000
+    path.write_text("{")
+    assert store.find("ab") is None and path in store.damaged
+    path.unlink()
+    assert store.find("ab") is None
+    store.let_go()
+    path.write_text(json.dumps(GOOD))
+    assert store.find("ab") == first
+
+
 def test_a_failure_is_one(tmp_path: Path) -> None:
     store = Store(tmp_path, "")
     store.keep_failure(

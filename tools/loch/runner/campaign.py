@@ -247,6 +247,7 @@ class Campaign:
         run.failures = [report.failure_text(row) for row in results.rows if not row.ok]
         run.said += _warnings(results)
         run.peak = max(((_peak_bytes(row), row.point.title()) for row in results.rows if row.ok), default=(0, ""))
+        run.store.let_go()
         if outputs.is_drawn(run.folder, results):
             self._drawn(run, True)
             return

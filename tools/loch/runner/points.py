@@ -22,6 +22,7 @@ from .result import Failure, Result, Stored
 from .stored_json import read_json
 
 FAILED = ".failed.json"
+KNOWN_MAX = 1000  # results that a store keeps in memory, of some 100 kB each
 
 
 def point_hash(point: Point) -> str:
@@ -74,6 +75,8 @@ class Store:
         self.binary = binary
         self.damaged: dict[Path, str] = {}  # damaged files that were read so far, each with a description of the damage
         self._lock: IO[str] | None = None
+        # results that were read, each with what tells that its file is still the same
+        self._known: dict[Path, tuple[tuple[int, int, int], Stored]] = {}
 
     def open(self) -> None:
         """Creates and locks the folder, and removes temporary files of an interrupted run."""
@@ -104,13 +107,33 @@ class Store:
         for failed in (False, True):
             path = self.path(name, failed)
             try:
-                stored = read_point(path)
+                stored = self._read(path)
             except BadInput as error:
                 self.damaged[path] = str(error)
                 continue
             if stored is not None:
                 return stored
         return None
+
+    def _read(self, path: Path) -> Stored | None:
+        """As read_point(), but a file that has not changed since is not read again."""
+        try:
+            found = path.stat()
+        except OSError:
+            return read_point(path)
+        state = found.st_ino, found.st_mtime_ns, found.st_size
+        if (known := self._known.get(path)) is not None and known[0] == state:
+            return known[1]
+        stored = read_point(path)
+        if len(self._known) >= KNOWN_MAX:
+            self._known.clear()
+        if stored is not None:
+            self._known[path] = state, stored
+        return stored
+
+    def let_go(self) -> None:
+        """Frees the results that are kept in memory; what is asked for again is read again."""
+        self._known.clear()
 
     def of(self, point: Point) -> Stored | None:
         """The stored result or failure of a point, or None."""
