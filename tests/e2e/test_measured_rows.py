@@ -236,6 +236,7 @@ class Turns(unittest.TestCase):
             ("threads_active", "all"),
             ("threads_active", "95..36"),
             ("threads_active", "0..95"),
+            ("threads_active", "36..97"),
             ("interval_ms", "0"),
             ("interval_ms", "nan"),
             ("interval_ms", "long"),
@@ -409,6 +410,13 @@ class Command(EndToEnd):
         self.assertAlmostEqual(rates["per_thread_qp"], 37.4, delta=2)  # as `loch calibrate` obtains it
         self.assertGreater(rates["per_thread_doorbell"], 1.2 * rates["per_thread_qp"])
         self.assertGreater(rates["per_thread_qp"], 10)
+
+    def test_what_a_run_says_against_its_rate_is_told(self) -> None:
+        done = self.rows("series,verb,threads,depth,block_bytes\n" + "per_thread_qp,read,97,1,8\n" * 2)
+        self.assertEqual((done.returncode, done.stdout), (0, ""))
+        said = "note: row 1 (per_thread_qp read 8 B, 97 threads, depth 1) and 1 more: a node's 97 workers"
+        self.assertIn(said, done.stderr)
+        self.assertEqual(len(done.stderr.splitlines()), 1)
 
     def test_rows_of_threads_that_take_turns_without_results(self) -> None:
         head = "figure,series,verb,threads_started,threads_active,interval_ms,depth,block_bytes,mops"

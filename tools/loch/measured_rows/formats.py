@@ -133,8 +133,12 @@ def turns_flags(row: Row, hardware: str = "") -> list[str]:
     low, high = (int(number) for number in range_given.groups())
     words = rounds_flags({**row, "threads": shape.threads_started}, hardware)
     threads = int(words[words.index("--clients") + 1])
-    if not 1 <= low <= high <= threads:
-        raise CannotRun(f"threads_active '{shape.threads_active}': not of {threads} threads")
+    if not 1 <= low <= high:
+        raise CannotRun(
+            f"threads_active '{shape.threads_active}': expected 1 or more, and not more than the second number"
+        )
+    if high > threads:
+        raise CannotRun(f"threads_active '{shape.threads_active}': more than the {threads} threads of threads_started")
     shorter = max(1.0, min(SHORTER, shape.interval_ms * 1e3 / INTERVAL_MIN_US))
     run_ms = max(RUN_MS, INTERVALS * shape.interval_ms) / shorter
     run_ms = min(run_ms, max(SIMULATED_MS_MAX, INTERVALS_MIN * shape.interval_ms / shorter))

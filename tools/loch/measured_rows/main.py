@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import signal
 import statistics
 import subprocess
@@ -47,6 +48,7 @@ class Outcome:
 
     rate: float | None = None
     reason: str = ""
+    caveats: tuple[str, ...] = ()  # what the run says against its own rate
     more: dict[str, float] = field(default_factory=dict)  # further columns of the table that is written
 
 
@@ -74,10 +76,24 @@ def _run(words: list[str], setup: Callable[[], int], program: str) -> int:
         return status
     outcomes = run_all(table, given.hardware, [program, "bench", *_constants(given.hardware_set)], given.jobs)
     write_atomically(given.out, written(table, outcomes))
+    tell_caveats(table, outcomes)
     failed = named_failures(table, outcomes)
     if given.out != "-":
         print(comparison(table, outcomes), end="")
     return 3 if failed == len(outcomes) else 0
+
+
+def tell_caveats(table: Table, outcomes: list[Outcome]) -> None:
+    """Says on standard error what runs say against their own rates: once for all rows of which it is said with other
+    numbers."""
+    said: dict[str, list[tuple[int, str]]] = {}
+    for number, outcome in enumerate(outcomes, 1):
+        for caveat in outcome.caveats:
+            said.setdefault(re.sub(r"\d[\d.e+]*", "", caveat), []).append((number, caveat))
+    for rows in said.values():
+        number, caveat = rows[0]
+        others = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
+        print(f"note: row {number} ({table.format.title(table.rows[number - 1])}){others}: {caveat}", file=sys.stderr)
 
 
 def named_failures(table: Table, outcomes: list[Outcome]) -> int:
@@ -155,7 +171,11 @@ def outcome_of(table_format: Format, row: Row, hardware: str, bench: list[str]) 
         lines = done.stderr.strip().splitlines()
         return Outcome(reason=one_line(lines[-1] if lines else f"loch bench ended with status {done.returncode}"))
     result = json.loads(done.stdout)
-    return Outcome(table_format.rate(row, float(result["throughput_ops_s"])), more=table_format.more(result))
+    return Outcome(
+        table_format.rate(row, float(result["throughput_ops_s"])),
+        caveats=tuple(one_line(each) for each in result["caveats"]),
+        more=table_format.more(result),
+    )
 
 
 def written(table: Table, outcomes: list[Outcome]) -> str:
