@@ -87,9 +87,7 @@ class BaselineModule final : public kv::Module {
     return {};
   }
   [[nodiscard]] std::uint32_t default_servers() const override { return 1; }
-  [[nodiscard]] std::map<std::string, kv::Mutant> mutants() const override {
-    return baselines::mutants(system_);
-  }
+  [[nodiscard]] std::map<std::string, kv::Mutant> mutants() const override { return baselines::mutants(); }
   [[nodiscard]] std::map<std::string, std::string> fuzz_options(
       Rng& rng, const kv::DeployConfig& /*shape*/) const override {
     return {{std::string(name()) + ".link", rng.chance(0.5) ? "ipoib" : "ethernet"}};

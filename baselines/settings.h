@@ -49,7 +49,7 @@ struct Settings {
 };
 
 [[nodiscard]] std::vector<kv::OptionSpec> option_specs(System system);
-[[nodiscard]] std::map<std::string, kv::Mutant> mutants(System system);
+[[nodiscard]] std::map<std::string, kv::Mutant> mutants();
 [[nodiscard]] Result<Settings> decide(System system, const kv::DeployConfig& config,
                                       const kv::Options& options, std::string_view mutant);
 

@@ -189,7 +189,7 @@ class RaceModule final : public kv::Module {
   }
   [[nodiscard]] std::vector<kv::Hole> holes() const override {
     return kv::single_holes(*this, {{"race.variant", "published"}, {"race.reuse", "true"}},
-                            {{"R2", 132}, {"R5", 134}});
+                            {{"R2", 16}, {"R5", 148}});
   }
   [[nodiscard]] Result<std::unique_ptr<kv::Store>> deploy(const kv::DeployConfig& config,
                                                           const kv::Options& options,

@@ -217,7 +217,7 @@ class AtomicModule final : public NumberModule {
     return {.rc = true, .atomic_scope = fabric::AtomicScope::nic, .max_rd_atomic = 1};
   }
   [[nodiscard]] std::map<std::string, kv::Mutant> mutants() const override {
-    return {{"one-landing", {"all window slots of a worker let their old words land in one place", 7}},
+    return {{"one-landing", {"all window slots of a worker let their old words land in one place", 2}},
             {"read-then-write", {"the word is READ and WRITTEN back plus one, not added to", 1}}};
   }
   [[nodiscard]] std::map<std::string, std::string> fuzz_options(

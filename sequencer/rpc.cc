@@ -276,7 +276,7 @@ class RpcModule final : public NumberModule {
   [[nodiscard]] std::uint32_t default_servers() const override { return 2; }
   [[nodiscard]] std::map<std::string, kv::Mutant> mutants() const override {
     return {{"claims-one", {"a batch of requests claims one number only", 1}},
-            {"splits-claim", {"the shared counter is loaded and stored, not added to", 2}}};
+            {"splits-claim", {"the shared counter is loaded and stored, not added to", 8}}};
   }
   [[nodiscard]] std::vector<kv::Fix> fixes(const kv::Options& options) const override {
     if (options.boolean("seq-rpc.request-ids")) return {};
@@ -287,7 +287,7 @@ class RpcModule final : public NumberModule {
     return {{"S1",
              "a late reply answers the next request, with a number from before it was made",
              {{"seq-rpc.request-ids", "false"}},
-             12}};
+             2}};
   }
   [[nodiscard]] std::map<std::string, std::string> fuzz_options(
       Rng& rng, const kv::DeployConfig& /*shape*/) const override {

@@ -229,7 +229,7 @@ class SpecModule final : public NumberModule {
   [[nodiscard]] std::uint32_t default_servers() const override { return 2; }
   [[nodiscard]] std::map<std::string, kv::Mutant> mutants() const override {
     return {{"claims-one", {"a batch of requests claims one number only", 1}},
-            {"guess-by-batch", {"a guess that is right for the first number of a batch passes for all", 1}}};
+            {"guess-by-batch", {"a guess that is right for the first number of a batch passes for all", 3}}};
   }
   [[nodiscard]] std::vector<kv::Fix> fixes(const kv::Options& options) const override {
     if (options.boolean("seq-spec.mend-r1")) return {};
@@ -239,7 +239,7 @@ class SpecModule final : public NumberModule {
     return {{"R1",
              "the low bits of a late reply are joined to the newest guess",
              {{"seq-spec.mend-r1", "false"}},
-             101}};
+             13}};
   }
   // Option values for fuzzing: short replies carry 16 bits, and the first number is just below 2^16, so that
   // the guess of the high bits changes during a run.
