@@ -28,12 +28,22 @@ std::uint64_t page_key(std::uint32_t region, std::uint64_t page) {
 // Prefetches the entries of the context and translation caches that the responder's NIC will look up.
 void prefetch_contexts(const SimRequest& r, const Timing& timing) {
   r.to->contexts.prefetch(r.qp->responder);
-  if (r.sim->config.data_scale != 1) return;  // the region would have to be read to know the page
-  r.to->translations.prefetch(page_key(r.wr->remote.id, timing.page.quotient(r.wr->remote_offset)));
+  // A SEND names no memory; the pages of a part of a data set are drawn when the message arrives.
+  if (r.verb == Verb::send || r.sim->config.data_scale != 1) return;
+  const auto [first, last] = pages_of(timing, r.wr->remote_offset, r.wr->length);
+  for (std::uint64_t at = first; at <= last; ++at) r.to->translations.prefetch(page_key(r.wr->remote.id, at));
 }
 // The region that the request's bytes come from or go to at the requester.
 const SimRegion& local_region(const SimRequest& r) {
   return static_cast<const SimRegion&>(*r.wr->local.region);
+}
+// Prefetches the entries of the translation cache that the requester's NIC will look up when a READ's data
+// arrive.
+void prefetch_landing_pages(const SimRequest& r, const Timing& timing) {
+  if (r.verb != Verb::read || r.wr->local.region == nullptr || r.sim->config.data_scale != 1) return;
+  const auto [first, last] = pages_of(timing, r.wr->local.offset, r.wr->length);
+  for (std::uint64_t at = first; at <= last; ++at)
+    r.from->translations.prefetch(page_key(r.wr->local.region->id(), at));
 }
 // Whether the request's completion makes an entry in the completion queue.
 bool makes_entry(const SimRequest& r) { return r.wr->is_signaled && !r.owns_wr; }
@@ -250,7 +260,10 @@ void Stages::depart(Event* event) {
   if (r->is_cancelled || qp->is_fenced) return release(r);
   if (!node.is_up) return;
   if (held_back(r, &Stages::depart)) return;
-  if (r->to->part == sim.part) prefetch_contexts(*r, sim.timing);
+  if (r->to->part == sim.part) {
+    prefetch_contexts(*r, sim.timing);
+    prefetch_landing_pages(*r, sim.timing);
+  }
   if (has_payload(r->verb) && r->data == nullptr && r->wr->length > 0) {
     const LocalSlice& local = r->wr->local;
     r->data = sim.staging.take(*local.region, local.offset, r->wr->length);

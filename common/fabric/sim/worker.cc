@@ -128,8 +128,7 @@ bool SimWorker::local_buffer_is_good(const WorkRequest& wr) const {
          length <= region->bytes() - wr.local.offset;
 }
 
-void SimWorker::post_one(WorkRequest* wr, bool owns, bool has_mmio, Nanos at) {
-  QueuePair* qp = queue_pair(*wr);
+void SimWorker::post_one(QueuePair* qp, WorkRequest* wr, bool owns, bool has_mmio, Nanos at) {
   SimRequest* r = sim_.new_request(qp, wr);
   r->owns_wr = owns;
   r->has_mmio = has_mmio;
@@ -160,31 +159,34 @@ void SimWorker::post_one(WorkRequest* wr, bool owns, bool has_mmio, Nanos at) {
 
 // Hands a work request to the NIC: the CPU writes it by MMIO, line by line, or rings the doorbell. Returns
 // when the NIC has it.
-Nanos SimWorker::hand_over(const WorkRequest& first, bool has_mmio) {
+Nanos SimWorker::hand_over(const WorkRequest& first, const QueuePair& qp, bool has_mmio) {
   const Timing& timing = sim_.timing;
   const auto lines = [&] { return work_request_lines(first.transport, first.length, first.is_inline); };
   const HandOver cost = has_mmio ? hand_over_by_mmio(timing, lines()) : hand_over_by_doorbell(timing);
   charge(cost.cpu);
-  busy_until_ = node_.doorbells.ring(timing, queue_pair(first)->doorbell, this, busy_until_);
+  busy_until_ = node_.doorbells.ring(timing, qp.doorbell, this, busy_until_);
   return handed_over_at(timing, sim_.now(), busy_until_, node_.pcie_read.turn(sim_.now_ps(), cost.bus));
 }
 
 void SimWorker::do_post(WorkRequest* chain) {
   if (is_dead_) return;
+  expect_post(chain->peer);
   const bool is_alone = chain->next == nullptr;
   const bool has_mmio = is_alone && is_written_by_mmio(sim_.config.hardware.nic, *chain);
   for (WorkRequest* wr = chain; wr != nullptr; wr = wr->next) charge(sim_.timing.post);
-  const Nanos at = hand_over(*chain, has_mmio);
+  QueuePair* qp = queue_pair(*chain);
+  const Nanos at = hand_over(*chain, *qp, has_mmio);
   while (chain != nullptr) {
     WorkRequest* next = chain->next;
-    post_one(chain, false, has_mmio, at);
+    post_one(qp, chain, false, has_mmio, at);
     chain = next;
+    if (chain != nullptr) qp = queue_pair(*chain);
   }
 }
 
 void SimWorker::do_post_detached(const WorkRequest& request) {
   if (is_dead_) return;
-  prefetch_queue_pair(request.peer);
+  expect_post(request.peer);
   auto* copy = sim_.take_copy();
   copy->request = request;
   copy->request.next = nullptr;
@@ -192,8 +194,9 @@ void SimWorker::do_post_detached(const WorkRequest& request) {
   copy->request.stats = nullptr;
   const bool has_mmio = is_written_by_mmio(sim_.config.hardware.nic, request);
   charge(sim_.timing.post);
-  const Nanos at = hand_over(request, has_mmio);
-  post_one(&copy->request, true, has_mmio, at);
+  QueuePair* const qp = queue_pair(request);
+  const Nanos at = hand_over(request, *qp, has_mmio);
+  post_one(qp, &copy->request, true, has_mmio, at);
 }
 
 void SimWorker::post_recv(Transport transport, LocalSlice buffer, std::uint32_t length, std::uint64_t user) {
