@@ -38,6 +38,7 @@ SimWorker::SimWorker(Simulation& sim, SimNode& node, const WorkerSpec& spec, con
   }
   wake_.worker = this;
   wake_.fire = &SimWorker::on_wake;
+  wake_.needs[2] = &polled_for_;
   ThreadSpec thread;
   thread.name = spec.name;
   thread.role = spec.role == Role::client ? ThreadRole::client : ThreadRole::server;
@@ -128,9 +129,18 @@ bool SimWorker::local_buffer_is_good(const WorkRequest& wr) const {
          length <= region->bytes() - wr.local.offset;
 }
 
-void SimWorker::post_one(QueuePair* qp, WorkRequest* wr, bool owns, bool has_mmio, Nanos at) {
-  SimRequest* r = sim_.new_request(qp, wr);
-  r->owns_wr = owns;
+void SimWorker::post_one(QueuePair* qp, const WorkRequest& posted, WorkRequest* awaited, bool has_mmio,
+                         Nanos at) {
+  SimRequest* r = sim_.new_request(qp, posted);
+  if (awaited != nullptr) {
+    r->refer_to(awaited);
+  } else {
+    r->own(posted);
+    r->copy.next = nullptr;
+    r->copy.sink = nullptr;
+    r->copy.stats = nullptr;
+  }
+  WorkRequest* const wr = r->wr;
   r->has_mmio = has_mmio;
   r->is_fetched = has_mmio && qp->used_slots > 0;
   r->sequence = qp->next_sequence++;
@@ -138,7 +148,7 @@ void SimWorker::post_one(QueuePair* qp, WorkRequest* wr, bool owns, bool has_mmi
   (qp->oldest == nullptr ? qp->oldest : qp->newest->next_in_qp) = r;
   qp->newest = r;
   ++qp->used_slots;
-  if (!owns && wr->sink != nullptr) begin_wait(outstanding_);
+  if (wr->sink != nullptr) begin_wait(outstanding_);
   wr->status = WcStatus::success;
   if (wr->transport == Transport::rc && (qp->is_error || !peers_[wr->peer].is_connected)) {
     return sim_.refuse(r, WcStatus::flushed);
@@ -178,7 +188,7 @@ void SimWorker::do_post(WorkRequest* chain) {
   const Nanos at = hand_over(*chain, *qp, has_mmio);
   while (chain != nullptr) {
     WorkRequest* next = chain->next;
-    post_one(qp, chain, false, has_mmio, at);
+    post_one(qp, *chain, chain, has_mmio, at);
     chain = next;
     if (chain != nullptr) qp = queue_pair(*chain);
   }
@@ -187,16 +197,11 @@ void SimWorker::do_post(WorkRequest* chain) {
 void SimWorker::do_post_detached(const WorkRequest& request) {
   if (is_dead_) return;
   expect_post(request.peer);
-  auto* copy = sim_.take_copy();
-  copy->request = request;
-  copy->request.next = nullptr;
-  copy->request.sink = nullptr;
-  copy->request.stats = nullptr;
   const bool has_mmio = is_written_by_mmio(sim_.config.hardware.nic, request);
   charge(sim_.timing.post);
   QueuePair* const qp = queue_pair(request);
   const Nanos at = hand_over(request, *qp, has_mmio);
-  post_one(qp, &copy->request, true, has_mmio, at);
+  post_one(qp, request, nullptr, has_mmio, at);
 }
 
 void SimWorker::post_recv(Transport transport, LocalSlice buffer, std::uint32_t length, std::uint64_t user) {

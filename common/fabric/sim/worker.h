@@ -166,7 +166,8 @@ class SimWorker final : public Worker {
   }
   [[nodiscard]] Nanos slowed_by_others(Nanos span) const;
   [[nodiscard]] Nanos hand_over(const WorkRequest& first, const QueuePair& qp, bool has_mmio);
-  void post_one(QueuePair* qp, WorkRequest* wr, bool owns, bool has_mmio, Nanos at);
+  // `awaited`: the same work request, if a coroutine waits for it; null: the simulation keeps a copy
+  void post_one(QueuePair* qp, const WorkRequest& posted, WorkRequest* awaited, bool has_mmio, Nanos at);
   [[nodiscard]] QueuePair* queue_pair(const WorkRequest& wr);
   void count_queue_pair(const QueuePair& qp, std::uint32_t by);
   [[nodiscard]] QueuePair* rc_queue_pair(NodeId peer, std::uint32_t lane) const {
