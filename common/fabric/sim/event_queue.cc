@@ -19,6 +19,7 @@ void prefetch(const Event& event) {
     prefetch_line(needed, 0);
     prefetch_line(needed, 64);
   }
+  prefetch_line(event.needs[0], 128);
 }
 }  // namespace
 

@@ -67,7 +67,7 @@ std::uint64_t allocations(Parts parts) {
   std::uint64_t sum = 0;
   for (const auto& sim : parts) {
     sum += sim->staging.allocations() + sim->requests.allocations() + sim->queue_pairs.allocations() +
-           sim->copies.allocations() + sim->watches.allocations() + sim->alarms.allocations();
+           sim->watches.allocations() + sim->alarms.allocations();
   }
   return sum;
 }

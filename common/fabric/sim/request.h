@@ -21,18 +21,17 @@ struct QueuePair;
 constexpr std::uint32_t most_pieces = 8;  // upper bound of the pieces into which a message is torn
 
 // A work request in transit; one event carries it through all steps of the model (struct Stages in
-// simulation.h). `wr` is valid until its completion has been polled. Layout in three cache lines: the event,
-// the members that every step reads, the others.
+// simulation.h). `wr` is valid until its completion has been polled. Layout in five cache lines: the event,
+// the members that every step reads, the others, and two for the simulation's own copy of the work request.
 struct alignas(64) SimRequest : Event {
-  Simulation* sim = nullptr;
   QueuePair* qp = nullptr;
 
+  Simulation* sim = nullptr;
   WorkRequest* wr = nullptr;
   SimNode* from = nullptr;  // the requester's node
   SimNode* to = nullptr;    // the responder's node
   Staged* data = nullptr;
   SimRegion* target = nullptr;  // the responder's region
-  std::uint64_t result = 0;
   std::uint32_t request_wire = 0, response_wire = 0;
   Verb verb = Verb::read;
   WcStatus status = WcStatus::success;
@@ -50,13 +49,13 @@ struct alignas(64) SimRequest : Event {
   // the next request in its list: of requests that are stalled in the send queue, or of completions that wait
   // to be polled
   SimRequest* next_waiting = nullptr;
+  std::uint64_t result = 0;
   Nanos piece_gap = 0;
-  Nanos late_by = 0;  // time from a WRITE's acknowledgement until its bytes are visible
   std::array<std::uint8_t, most_pieces> order{};  // order in which the pieces are read or written
   std::uint32_t sequence = 0;                     // identifies the request on its queue pair
   std::uint32_t paused_seen = 0;  // value of SwitchPort::paused_ns when the link took the request
   std::uint8_t tries = 0, rnr_tries = 0;
-  bool owns_wr = false;  // whether `wr` is the simulation's own copy
+  bool owns_wr = false;  // whether `wr` is `copy`
   // true: the request has ended; it is retired (taken off its queue pair) after all earlier ones of the queue
   // pair
   bool is_done = false;
@@ -70,8 +69,23 @@ struct alignas(64) SimRequest : Event {
   // instead of taking it by MMIO (nic.busy_fetch)
   bool is_fetched : 1 = false;
   std::uint8_t part = 0;  // the part of the simulation whose pool owns this request
+  // The simulation's own copy of the work request, for one that nobody waits for and for a request that is a
+  // copy itself.
+  WorkRequest copy;
+  Nanos late_by = 0;  // time from a WRITE's acknowledgement until its bytes are visible
+
+  void refer_to(WorkRequest* original) {
+    wr = original;
+    needs[1] = original;
+  }
+  // Makes the request one of its own copy of the work request.
+  void own(const WorkRequest& original) {
+    copy = original;
+    owns_wr = true;
+    refer_to(&copy);
+  }
 };
-static_assert(sizeof(SimRequest) == 192);
+static_assert(sizeof(SimRequest) == 320);
 
 // Payload bytes from the requester to the responder; response_payload() returns those in the other direction.
 [[nodiscard]] inline std::uint32_t request_payload(const SimRequest& r) {

@@ -28,12 +28,29 @@ std::uint64_t page_key(std::uint32_t region, std::uint64_t page) {
 // Prefetches the entries of the context and translation caches that the responder's NIC will look up.
 void prefetch_contexts(const SimRequest& r, const Timing& timing) {
   r.to->contexts.prefetch(r.qp->responder);
-  if (r.sim->config.data_scale != 1) return;  // the region would have to be read to know the page
-  r.to->translations.prefetch(page_key(r.wr->remote.id, timing.page.quotient(r.wr->remote_offset)));
+  // A SEND names no memory; the pages of a part of a data set are drawn when the message arrives.
+  if (r.verb == Verb::send || r.sim->config.data_scale != 1) return;
+  const auto [first, last] = pages_of(timing, r.wr->remote_offset, r.wr->length);
+  for (std::uint64_t at = first; at <= last; ++at) r.to->translations.prefetch(page_key(r.wr->remote.id, at));
+}
+// The memory that the responder will read or write, for prefetching; null if the message names none.
+const void* target_of(const SimRequest& r) {
+  const std::uint64_t offset = r.wr->remote_offset;
+  if (r.verb == Verb::send || r.wr->remote.id >= r.to->regions.size()) return nullptr;
+  const SimRegion& region = *r.to->regions[r.wr->remote.id];
+  return offset < region.bytes() ? region.kept_at(region.kept_before(offset)) : nullptr;
 }
 // The region that the request's bytes come from or go to at the requester.
 const SimRegion& local_region(const SimRequest& r) {
   return static_cast<const SimRegion&>(*r.wr->local.region);
+}
+// Prefetches the entries of the translation cache that the requester's NIC will look up when a READ's data
+// arrive.
+void prefetch_landing_pages(const SimRequest& r, const Timing& timing) {
+  if (r.verb != Verb::read || r.wr->local.region == nullptr || r.sim->config.data_scale != 1) return;
+  const auto [first, last] = pages_of(timing, r.wr->local.offset, r.wr->length);
+  for (std::uint64_t at = first; at <= last; ++at)
+    r.from->translations.prefetch(page_key(r.wr->local.region->id(), at));
 }
 // Whether the request's completion makes an entry in the completion queue.
 bool makes_entry(const SimRequest& r) { return r.wr->is_signaled && !r.owns_wr; }
@@ -52,20 +69,18 @@ void prefetch_landing(const SimRequest& r) {
 }
 }  // namespace
 
-SimRequest* Simulation::new_request(QueuePair* qp, WorkRequest* wr) {
+SimRequest* Simulation::new_request(QueuePair* qp, const WorkRequest& wr) {
   SimRequest* r = requests.take();
   *r = SimRequest{};
   r->sim = this;
   r->part = part;
   r->qp = qp;
-  r->wr = wr;
   r->from = qp->home;
-  r->to = nodes[wr->peer].get();
-  r->needs[0] = qp;
-  r->needs[1] = wr;
-  r->verb = wr->verb;
-  const WireBytes wire = wire_bytes(wr->verb, wr->transport, wr->length, config.hardware.link.mtu_bytes,
-                                    config.hardware.link.format, wr->has_immediate);
+  r->to = nodes[wr.peer].get();
+  r->needs[0] = r->needs[2] = qp;
+  r->verb = wr.verb;
+  const WireBytes wire = wire_bytes(wr.verb, wr.transport, wr.length, config.hardware.link.mtu_bytes,
+                                    config.hardware.link.format, wr.has_immediate);
   r->request_wire = static_cast<std::uint32_t>(wire.request);
   r->response_wire = static_cast<std::uint32_t>(wire.response);
   return r;
@@ -93,7 +108,6 @@ void Stages::release(SimRequest* r) {
   unpost(r);
   if (r->data != nullptr) sim.give(r->data);
   r->data = nullptr;
-  if (r->owns_wr) sim.give_copy(r->wr);
   sim.give(r);
 }
 
@@ -250,7 +264,11 @@ void Stages::depart(Event* event) {
   if (r->is_cancelled || qp->is_fenced) return release(r);
   if (!node.is_up) return;
   if (held_back(r, &Stages::depart)) return;
-  if (r->to->part == sim.part) prefetch_contexts(*r, sim.timing);
+  if (r->to->part == sim.part) {
+    prefetch_contexts(*r, sim.timing);
+    prefetch_landing_pages(*r, sim.timing);
+    r->needs[2] = target_of(*r);
+  }
   if (has_payload(r->verb) && r->data == nullptr && r->wr->length > 0) {
     const LocalSlice& local = r->wr->local;
     r->data = sim.staging.take(*local.region, local.offset, r->wr->length);
@@ -265,11 +283,7 @@ void Stages::depart(Event* event) {
   if (qp->transport != Transport::rc) {
     message = sim.requests.take();
     *message = *r;
-    auto* copy = sim.take_copy();
-    copy->request = *r->wr;
-    message->wr = &copy->request;
-    message->needs[1] = message->wr;
-    message->owns_wr = true;
+    message->own(*r->wr);
     message->is_carrier = true;
     message->is_posted = false;
     message->next_in_qp = nullptr;
@@ -406,9 +420,8 @@ void Stages::retire(Simulation& sim, QueuePair* qp) {
       if (is_stalled) {
         qp->stalled_first = r->next_waiting;
       } else {
-        SimRequest* stand_in = sim.new_request(qp, r->wr);
-        stand_in->owns_wr = r->owns_wr;
-        r->owns_wr = false;
+        SimRequest* stand_in = sim.new_request(qp, *r->wr);
+        r->owns_wr ? stand_in->own(r->copy) : stand_in->refer_to(r->wr);
         r->is_cancelled = true;
         uncount(r, *r->from);
         unpost(r);

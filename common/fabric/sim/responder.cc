@@ -395,10 +395,8 @@ void acknowledge_early(SimRequest* r) {
   Simulation& sim = *r->sim;
   SimRequest* late = sim.requests.take();
   *late = *r;
-  auto* copy = sim.take_copy();
-  copy->request = *r->wr;
-  late->wr = &copy->request;
-  late->owns_wr = late->is_carrier = true;
+  late->own(*r->wr);
+  late->is_carrier = true;
   late->is_posted = false;
   r->data = nullptr;
   late->fire = &Stages::land_late;

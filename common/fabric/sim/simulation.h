@@ -162,7 +162,7 @@ struct Cluster {
 struct Outbox {
   // A message, or an object that goes back to the other part's pools; one cache line.
   struct alignas(64) Item {
-    enum class Kind : std::uint8_t { message, answer, request, staged, copy };
+    enum class Kind : std::uint8_t { message, answer, request, staged };
     void* object = nullptr;  // messages, answers: the SimRequest
     Nanos at = 0;            // messages, answers: when they arrive
     std::uint64_t order = 0;
@@ -201,7 +201,8 @@ class Simulation {
   // Starts a work request that its worker has built; `at` is the time at which the NIC has the doorbell or
   // the work request written by MMIO.
   void submit(SimRequest* request, Nanos at);
-  [[nodiscard]] SimRequest* new_request(QueuePair* qp, WorkRequest* wr);
+  // Makes a request; the caller sets its work request.
+  [[nodiscard]] SimRequest* new_request(QueuePair* qp, const WorkRequest& wr);
   // Completes a request with `status` without executing it, after all earlier requests of its queue pair.
   void refuse(SimRequest* request, WcStatus status);
   void reset(QueuePair* qp);  // clears the state of a queue pair that was reconnected
@@ -255,7 +256,6 @@ class Simulation {
   // Give an object back to the pool that it was taken from, which may be another part's.
   void give(SimRequest* request);
   void give(Staged* staged);
-  void give_copy(WorkRequest* copy);
   // Hands an object to the part `owner`, for its pool.
   void give_back(std::uint8_t owner, void* object, Outbox::Item::Kind kind);
   void take(const Outbox::Item& item);  // takes in what another part had for this one
@@ -277,19 +277,8 @@ class Simulation {
   StagingPool staging;
   Pool<SimRequest> requests;
   Pool<QueuePair> queue_pairs;
-  struct alignas(64) WorkRequestCopy {
-    WorkRequest request;  // the first member, so that a pointer to it also points to its WorkRequestCopy
-    WorkRequestCopy* next_free = nullptr;
-    std::uint8_t part = 0;  // the part of the simulation whose pool owns this copy
-  };
-  Pool<WorkRequestCopy> copies;
   Pool<SimWatch> watches;
   Pool<WorkerAlarm> alarms;
-  [[nodiscard]] WorkRequestCopy* take_copy() {
-    WorkRequestCopy* const copy = copies.take();
-    copy->part = part;
-    return copy;
-  }
   std::vector<std::unique_ptr<SimNode>>& nodes;
   std::vector<std::unique_ptr<SimWorker>>& workers;
   std::uint64_t hash = 0;

@@ -83,12 +83,6 @@ void Simulation::give(Staged* staged) {
   give_back(staged->part, staged, Outbox::Item::Kind::staged);
 }
 
-void Simulation::give_copy(WorkRequest* request) {
-  auto* const copy = reinterpret_cast<WorkRequestCopy*>(request);
-  if (copy->part == part) return copies.give(copy);
-  give_back(copy->part, copy, Outbox::Item::Kind::copy);
-}
-
 namespace {
 template <typename T>
 void prefetch_all(const T* object) {
@@ -121,8 +115,6 @@ void Simulation::take(const Outbox::Item& item) {
       return requests.give(static_cast<SimRequest*>(item.object));
     case Kind::staged:
       return staging.give(static_cast<Staged*>(item.object));
-    case Kind::copy:
-      return copies.give(static_cast<WorkRequestCopy*>(item.object));
   }
 }
 

@@ -38,6 +38,7 @@ SimWorker::SimWorker(Simulation& sim, SimNode& node, const WorkerSpec& spec, con
   }
   wake_.worker = this;
   wake_.fire = &SimWorker::on_wake;
+  wake_.needs[2] = &polled_for_;
   ThreadSpec thread;
   thread.name = spec.name;
   thread.role = spec.role == Role::client ? ThreadRole::client : ThreadRole::server;
@@ -128,10 +129,18 @@ bool SimWorker::local_buffer_is_good(const WorkRequest& wr) const {
          length <= region->bytes() - wr.local.offset;
 }
 
-void SimWorker::post_one(WorkRequest* wr, bool owns, bool has_mmio, Nanos at) {
-  QueuePair* qp = queue_pair(*wr);
-  SimRequest* r = sim_.new_request(qp, wr);
-  r->owns_wr = owns;
+void SimWorker::post_one(QueuePair* qp, const WorkRequest& posted, WorkRequest* awaited, bool has_mmio,
+                         Nanos at) {
+  SimRequest* r = sim_.new_request(qp, posted);
+  if (awaited != nullptr) {
+    r->refer_to(awaited);
+  } else {
+    r->own(posted);
+    r->copy.next = nullptr;
+    r->copy.sink = nullptr;
+    r->copy.stats = nullptr;
+  }
+  WorkRequest* const wr = r->wr;
   r->has_mmio = has_mmio;
   r->is_fetched = has_mmio && qp->used_slots > 0;
   r->sequence = qp->next_sequence++;
@@ -139,7 +148,7 @@ void SimWorker::post_one(WorkRequest* wr, bool owns, bool has_mmio, Nanos at) {
   (qp->oldest == nullptr ? qp->oldest : qp->newest->next_in_qp) = r;
   qp->newest = r;
   ++qp->used_slots;
-  if (!owns && wr->sink != nullptr) begin_wait(outstanding_);
+  if (wr->sink != nullptr) begin_wait(outstanding_);
   wr->status = WcStatus::success;
   if (wr->transport == Transport::rc && (qp->is_error || !peers_[wr->peer].is_connected)) {
     return sim_.refuse(r, WcStatus::flushed);
@@ -160,40 +169,39 @@ void SimWorker::post_one(WorkRequest* wr, bool owns, bool has_mmio, Nanos at) {
 
 // Hands a work request to the NIC: the CPU writes it by MMIO, line by line, or rings the doorbell. Returns
 // when the NIC has it.
-Nanos SimWorker::hand_over(const WorkRequest& first, bool has_mmio) {
+Nanos SimWorker::hand_over(const WorkRequest& first, const QueuePair& qp, bool has_mmio) {
   const Timing& timing = sim_.timing;
   const auto lines = [&] { return work_request_lines(first.transport, first.length, first.is_inline); };
   const HandOver cost = has_mmio ? hand_over_by_mmio(timing, lines()) : hand_over_by_doorbell(timing);
   charge(cost.cpu);
-  busy_until_ = node_.doorbells.ring(timing, queue_pair(first)->doorbell, this, busy_until_);
+  busy_until_ = node_.doorbells.ring(timing, qp.doorbell, this, busy_until_);
   return handed_over_at(timing, sim_.now(), busy_until_, node_.pcie_read.turn(sim_.now_ps(), cost.bus));
 }
 
 void SimWorker::do_post(WorkRequest* chain) {
   if (is_dead_) return;
+  expect_post(chain->peer);
   const bool is_alone = chain->next == nullptr;
   const bool has_mmio = is_alone && is_written_by_mmio(sim_.config.hardware.nic, *chain);
   for (WorkRequest* wr = chain; wr != nullptr; wr = wr->next) charge(sim_.timing.post);
-  const Nanos at = hand_over(*chain, has_mmio);
+  QueuePair* qp = queue_pair(*chain);
+  const Nanos at = hand_over(*chain, *qp, has_mmio);
   while (chain != nullptr) {
     WorkRequest* next = chain->next;
-    post_one(chain, false, has_mmio, at);
+    post_one(qp, *chain, chain, has_mmio, at);
     chain = next;
+    if (chain != nullptr) qp = queue_pair(*chain);
   }
 }
 
 void SimWorker::do_post_detached(const WorkRequest& request) {
   if (is_dead_) return;
-  prefetch_queue_pair(request.peer);
-  auto* copy = sim_.take_copy();
-  copy->request = request;
-  copy->request.next = nullptr;
-  copy->request.sink = nullptr;
-  copy->request.stats = nullptr;
+  expect_post(request.peer);
   const bool has_mmio = is_written_by_mmio(sim_.config.hardware.nic, request);
   charge(sim_.timing.post);
-  const Nanos at = hand_over(request, has_mmio);
-  post_one(&copy->request, true, has_mmio, at);
+  QueuePair* const qp = queue_pair(request);
+  const Nanos at = hand_over(request, *qp, has_mmio);
+  post_one(qp, request, nullptr, has_mmio, at);
 }
 
 void SimWorker::post_recv(Transport transport, LocalSlice buffer, std::uint32_t length, std::uint64_t user) {

@@ -67,6 +67,13 @@ class SimWorker final : public Worker {
   void do_mark(std::string_view what, Nanos start) override {
     write_mark(sim_, *this, what, start, now() - start);
   }
+  // Prefetches the worker's first RC queue pair to the peer.
+  void expect_post(NodeId peer) const override {
+    if (peer >= peers_.size()) return;
+    const QueuePair* const qp = rc_queue_pair(peer, 0);
+    prefetch_line(qp, 0);
+    prefetch_line(qp, 64);
+  }
   bool connected(NodeId peer) const override { return peers_[peer].is_connected; }
   std::uint32_t epoch(NodeId peer) const override { return peers_[peer].epoch; }
   void begin_timer(TimerWait* wait) override;
@@ -101,8 +108,7 @@ class SimWorker final : public Worker {
   [[nodiscard]] SimNode& home() { return node_; }
   // Prefetches the worker's cache lines that are read when a completion arrives and is polled.
   void prefetch() const {
-    prefetch_line(&wake_, 0);
-    prefetch_line(&wake_, 64);
+    for (std::size_t at = 0; at < 320; at += 64) prefetch_line(&wake_, at);
   }
   [[nodiscard]] SimThread* thread() { return thread_; }
   // The context of the worker's first datagram queue in its own NIC, used for sending to and receiving from
@@ -159,8 +165,9 @@ class SimWorker final : public Worker {
     return sim_.timing.crowding.empty() ? span : slowed_by_others(span);
   }
   [[nodiscard]] Nanos slowed_by_others(Nanos span) const;
-  [[nodiscard]] Nanos hand_over(const WorkRequest& first, bool has_mmio);
-  void post_one(WorkRequest* wr, bool owns, bool has_mmio, Nanos at);
+  [[nodiscard]] Nanos hand_over(const WorkRequest& first, const QueuePair& qp, bool has_mmio);
+  // `awaited`: the same work request, if a coroutine waits for it; null: the simulation keeps a copy
+  void post_one(QueuePair* qp, const WorkRequest& posted, WorkRequest* awaited, bool has_mmio, Nanos at);
   [[nodiscard]] QueuePair* queue_pair(const WorkRequest& wr);
   void count_queue_pair(const QueuePair& qp, std::uint32_t by);
   [[nodiscard]] QueuePair* rc_queue_pair(NodeId peer, std::uint32_t lane) const {
@@ -170,10 +177,6 @@ class SimWorker final : public Worker {
   // places for them.
   [[nodiscard]] std::uint32_t lanes() const {
     return static_cast<std::uint32_t>(queue_pairs_.size() / (2 * peers_.size()));
-  }
-  // Prefetches the worker's first RC queue pair to the peer, for posting on it.
-  void prefetch_queue_pair(NodeId peer) const {
-    if (peer < peers_.size()) prefetch_line(rc_queue_pair(peer, 0), 0);
   }
   [[nodiscard]] bool local_buffer_is_good(const WorkRequest& wr) const;
 

@@ -257,6 +257,7 @@ void SimWorker::alarm(Nanos at, TimerWait* timer) {
   alarm->fire = &SimWorker::on_alarm;
   alarm->needs[0] = &wake_;
   alarm->needs[1] = timer;
+  alarm->needs[2] = &polled_for_;
   sim_.queue.push(alarm, at);
 }
 
