@@ -33,9 +33,7 @@ coro::Task<Looked> look_up_word(Access access, Word word, Nanos read_at, kv::Key
   Lane& lane = access.lane;
   fabric::Worker& worker = lane.worker;
   // Entries of the client's own node are never cached.
-  const std::uint32_t owner = settings.format.entry(word).node;
-  const bool is_cacheable = lane.node.cache != nullptr && owner != lane.node.node;
-  lane.expect_entry_of(owner);
+  const bool is_cacheable = lane.node.cache != nullptr && settings.format.entry(word).node != lane.node.node;
   if (is_cacheable) {
     const std::optional<Looked> cached = look_in_cache(access, word, read_at, key);
     if (cached) {

@@ -65,18 +65,8 @@ struct Lane {
   }
   [[nodiscard]] bool has(Flaw flaw) const { return settings.rules.flaw == flaw; }
   // Prefetches into the CPU cache the element of `own.shares` that tells on which node the index slot lies,
-  // and the connection to that node, because the next request probably goes to this slot.
-  void expect(const cuckoo::Place& place) const {
-    __builtin_prefetch(&own.shares[place.node]);
-    worker.expect_post(static_cast<fabric::NodeId>(place.node));
-  }
-  // Prefetches the element of `own.peers` that tells where the node's entries lie, and the connection to the
-  // node, because the next request probably goes to one of its entries.
-  void expect_entry_of(std::uint32_t peer) const {
-    if (peer >= own.peers.size()) return;
-    __builtin_prefetch(&own.peers[peer]);
-    worker.expect_post(static_cast<fabric::NodeId>(peer));
-  }
+  // because the next request probably goes to this slot.
+  void expect(const cuckoo::Place& place) const { __builtin_prefetch(&own.shares[place.node]); }
 
   NessieStore& store;
   const Settings& settings;

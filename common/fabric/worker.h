@@ -109,9 +109,6 @@ class Worker {
     at_once_ = 0;
     return false;
   }
-  // Tells that the worker is about to post a request to the peer, so that a fabric can bring into the CPU's
-  // cache what that takes. Has no other effect.
-  virtual void expect_post(NodeId /*peer*/) const {}
   // Posts a RECV: a buffer for an incoming SEND of this transport, shared by the worker's queue pairs.
   virtual void post_recv(Transport transport, LocalSlice buffer, std::uint32_t length,
                          std::uint64_t user) = 0;

@@ -180,7 +180,7 @@ Nanos SimWorker::hand_over(const WorkRequest& first, const QueuePair& qp, bool h
 
 void SimWorker::do_post(WorkRequest* chain) {
   if (is_dead_) return;
-  expect_post(chain->peer);
+  prefetch_queue_pair(chain->peer);
   const bool is_alone = chain->next == nullptr;
   const bool has_mmio = is_alone && is_written_by_mmio(sim_.config.hardware.nic, *chain);
   for (WorkRequest* wr = chain; wr != nullptr; wr = wr->next) charge(sim_.timing.post);
@@ -196,7 +196,7 @@ void SimWorker::do_post(WorkRequest* chain) {
 
 void SimWorker::do_post_detached(const WorkRequest& request) {
   if (is_dead_) return;
-  expect_post(request.peer);
+  prefetch_queue_pair(request.peer);
   const bool has_mmio = is_written_by_mmio(sim_.config.hardware.nic, request);
   charge(sim_.timing.post);
   QueuePair* const qp = queue_pair(request);

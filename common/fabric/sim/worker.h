@@ -67,13 +67,6 @@ class SimWorker final : public Worker {
   void do_mark(std::string_view what, Nanos start) override {
     write_mark(sim_, *this, what, start, now() - start);
   }
-  // Prefetches the worker's first RC queue pair to the peer.
-  void expect_post(NodeId peer) const override {
-    if (peer >= peers_.size()) return;
-    const QueuePair* const qp = rc_queue_pair(peer, 0);
-    prefetch_line(qp, 0);
-    prefetch_line(qp, 64);
-  }
   bool connected(NodeId peer) const override { return peers_[peer].is_connected; }
   std::uint32_t epoch(NodeId peer) const override { return peers_[peer].epoch; }
   void begin_timer(TimerWait* wait) override;
@@ -177,6 +170,13 @@ class SimWorker final : public Worker {
   // places for them.
   [[nodiscard]] std::uint32_t lanes() const {
     return static_cast<std::uint32_t>(queue_pairs_.size() / (2 * peers_.size()));
+  }
+  // Prefetches the worker's first RC queue pair to the peer, for posting on it.
+  void prefetch_queue_pair(NodeId peer) const {
+    if (peer >= peers_.size()) return;
+    const QueuePair* const qp = rc_queue_pair(peer, 0);
+    prefetch_line(qp, 0);
+    prefetch_line(qp, 64);
   }
   [[nodiscard]] bool local_buffer_is_good(const WorkRequest& wr) const;
 
