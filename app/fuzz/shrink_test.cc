@@ -77,10 +77,10 @@ TEST_P(Shrinking, LeavesFewOperationsThatShowTheSame) {
 INSTANTIATE_TEST_SUITE_P(Known, Shrinking,
                          ::testing::Values(Case{"nessie", "no-rollback", "", 6, 8},
                                            Case{"nessie", "unlock-by-write", "", 1, 8},
-                                           Case{"nessie", "", "H1", 123, 8},
+                                           Case{"nessie", "", "H1", 73, 8},
                                            Case{"nessie-sd", "shared-tables", "", 8, 8},
                                            Case{"nessie-hy", "reply-before-store", "", 8, 8},
-                                           Case{"pilaf", "growth-without-reset", "", 60, 8},
+                                           Case{"pilaf", "growth-without-reset", "", 22, 8},
                                            Case{"herd", "reply-not-awaited", "", 1, 8}));
 
 // The script of a run's operations, executed with the same seed, repeats the run event by event, unless a
