@@ -30,9 +30,8 @@ class RunQueue {
   // Removes and returns the handle that was pushed first; the queue must not be empty.
   [[nodiscard]] std::coroutine_handle<> pop() {
     const std::coroutine_handle<> next = ring_[head_];
+    head_ = (head_ + 1) & mask_;
     --size_;
-    // An empty queue begins at index 0 again, so that a worker whose queue is short stays in one cache line.
-    head_ = size_ == 0 ? 0 : (head_ + 1) & mask_;
     return next;
   }
   // Resumes up to `most` coroutines, including those that are pushed meanwhile. Returns the number
