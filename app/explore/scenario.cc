@@ -8,8 +8,6 @@
 #include <cctype>
 #include <utility>
 
-#include "common/base/split.h"
-
 namespace loch::explore {
 namespace {
 
@@ -29,6 +27,16 @@ std::string_view trim(std::string_view text) {
   while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front())) != 0) text.remove_prefix(1);
   while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())) != 0) text.remove_suffix(1);
   return text;
+}
+
+std::vector<std::string_view> split(std::string_view text, char at) {
+  std::vector<std::string_view> parts;
+  for (std::size_t from = 0;;) {
+    const std::size_t to = text.find(at, from);
+    parts.push_back(trim(text.substr(from, to == std::string_view::npos ? to : to - from)));
+    if (to == std::string_view::npos) return parts;
+    from = to + 1;
+  }
 }
 
 bool is_key(std::string_view text) {

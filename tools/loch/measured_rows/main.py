@@ -173,7 +173,7 @@ def outcome_of(table_format: Format, row: Row, hardware: str, bench: list[str]) 
     result = json.loads(done.stdout)
     return Outcome(
         table_format.rate(row, float(result["throughput_ops_s"])),
-        caveats=tuple(one_line(each) for each in result["caveats"]),
+        caveats=tuple(one_line(each) for each in result.get("caveats", [])),
         more=table_format.more(result),
     )
 
