@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from support import SMALL, Folder
-from loch.runner import published, report, score, targets
+from loch.runner import located, outputs, predictions, published, report, score, targets
+from loch.runner.errors import BadInput
 
 CLAIMS = """\
 claims:
@@ -106,6 +107,33 @@ class Scoring(Folder):
         self.assertAlmostEqual(by_id["V1"]["error"], by_id["V1"]["obtained"] / 19 - 1)
         self.assertFalse(by_id["V2"]["withheld"])
         self.assertEqual(found["summary"]["numbers"], 9)  # the numbers are of GET, PUT and all, at 2K, 4K and 8K
+
+    def test_every_point_of_an_item_that_asks_for_predictions_is_listed(self):
+        results, _, _ = outputs.load(self.folder / "results" / "small")
+        item = replace(published.of(results), predictions=("latency_us.get.mean", "no.such_field"))
+        asked = predictions.of_results(results, item, published.compare(results))
+        places = {(row.point.system, tuple(row.point.axes.items())) for row in results.rows}
+        self.assertEqual({(each.system, each.axes) for each in asked}, places)
+        self.assertEqual(len(asked), len(places))
+        first = next(each for each in asked if each.system == "CD" and dict(each.axes)["value_size"] == 2048)
+        obtained = results.median("CD", dict(first.axes), "latency_us.get.mean")
+        self.assertEqual(first.obtained, (("latency_us.get.mean", obtained), ("no.such_field", None)))
+        self.assertEqual(first.published, (19, None))
+        text = "\n".join(predictions.markdown(asked))
+        self.assertIn(f"| CD | 2K | {report.number(obtained)} (19) | no result | {first.repeats} |", text)
+        self.assertEqual(predictions.as_json(asked)[0]["at"], dict(asked[0].axes))
+        self.assertEqual(predictions.of_results(results, published.of(results), []), [])  # Table 1 asks for none
+        self.assertEqual(predictions.markdown([]), [])
+
+    def test_a_list_of_predictions_is_checked(self):
+        for text in ("predictions: rate", "predictions: []", "predictions: [rate, rate]", "predictions: [1]"):
+            path = self.write(text, "item.yaml")
+            with self.assertRaisesRegex(BadInput, r"item.yaml:1: predictions: expected a list of result fields"):
+                published._predictions(located.load(path).mapping()["predictions"])
+
+    def test_smart_asks_for_every_figure_of_which_rows_are_withheld(self):
+        for item in ("Figure 5", "Figure 7", "Figure 8", "Figure 9", "Figure 14"):
+            self.assertIn("throughput_ops_s", published.find("smart-2024", item).predictions, item)
 
     def test_no_target_is_dropped(self):
         self.loch("score", "results", "--json", "score.json")

@@ -93,6 +93,8 @@ class PublishedItem:
     orders: tuple[str, ...] = ()
     alike: float = 0.0
     shown: tuple[Shown, ...] = ()
+    # result fields that the score prints at every point, published there or not (predictions.py)
+    predictions: tuple[str, ...] = ()
 
     def value(self, field: str, series: str, at: Any) -> float | None:
         """The published value, or None if it is withheld or not published."""
@@ -129,6 +131,7 @@ _ITEM = (
     "kind",
     "orders",
     "shown",
+    "predictions",
 )
 _SHOWN = ("field", "value", "what", "series", "at", "id")
 _NUMBER = ("id", "what", "value", "kind", "calibration", "why", "obtained")
@@ -164,6 +167,7 @@ def _item(document: located.Item, found: located.Item, source: str, name: str) -
         orders,
         alike,
         tuple(_shown(each) for each in (entries["shown"].items or [] if "shown" in entries else [])),
+        _predictions(entries.get("predictions")),
     )
 
 
@@ -211,6 +215,16 @@ def _orders(item: located.Item | None, known: set[str]) -> tuple[tuple[str, ...]
     if alike is None or not 0 <= alike < 1:
         raise entries["alike"].error("expected a share from 0 to below 1")
     return tuple(series), float(alike)
+
+
+def _predictions(item: located.Item | None) -> tuple[str, ...]:
+    """Reads `predictions: [FIELD, …]`."""
+    if item is None:
+        return ()
+    fields = [each.value for each in item.items or []]
+    if not fields or not all(isinstance(each, str) for each in fields) or len(set(fields)) < len(fields):
+        raise item.error("expected a list of result fields, each once, such as [throughput_ops_s]")
+    return tuple(fields)
 
 
 def _as_listed(cell: Cell) -> Cell:

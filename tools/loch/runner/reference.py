@@ -100,6 +100,7 @@ def columns(results: Results) -> set[str]:
         out.add(figure.x)
     names = [name for claim in experiment.claims for name in expression.names(claim.claim)]
     item = published.of(results)
+    out.update(item.predictions if item else ())
     for cell in item.cells if item else []:
         if cell.is_single:
             names += expression.names(cell.obtained)

@@ -9,7 +9,7 @@ import tempfile
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from . import claims, markup, outputs, published, report, second_score, targets
+from . import claims, markup, outputs, predictions, published, report, second_score, targets
 from .errors import BadInput
 from .stored_json import read_json
 
@@ -28,6 +28,7 @@ class Scored:
     comparisons: list[published.Comparison]
     verdicts: list[claims.Verdict]
     part: second_score.Part = field(default_factory=second_score.Part)
+    predictions: list[predictions.Prediction] = field(default_factory=list)
 
 
 @dataclass
@@ -66,6 +67,10 @@ class Sheet:
         return second_score.merged(scored.part for scored in self.scored)
 
     @property
+    def predictions(self) -> list[predictions.Prediction]:
+        return [each for scored in self.scored for each in scored.predictions]
+
+    @property
     def verdicts(self) -> list[tuple[Scored, claims.Verdict]]:
         return [(scored, each) for scored in self.scored for each in scored.verdicts]
 
@@ -89,7 +94,8 @@ def gather(root: Path, with_calibration: bool = True) -> Sheet:
             notes.append(f"{folder}: a smoke run, not scored")
             continue
         fresh = []
-        for each in published.compare(results) if paper else []:
+        compared = published.compare(results) if paper else []
+        for each in compared:
             key = (paper.source if paper else "", each.cell.id)
             if each.obtained is not None and key in seen:
                 notes.append(f"{each.cell.id} is also in {folder}; the first answer counts")
@@ -103,7 +109,10 @@ def gather(root: Path, with_calibration: bool = True) -> Sheet:
             for each in claims.judge_all(results)
         ]
         part = second_score.of_results(results, fresh)
-        scored.append(Scored(folder, results.experiment.name, paper.source if paper else "", fresh, verdicts, part))
+        asked = predictions.of_results(results, item, compared)
+        scored.append(
+            Scored(folder, results.experiment.name, paper.source if paper else "", fresh, verdicts, part, asked)
+        )
     rows, missing = calibration(root) if with_calibration else ([], [])
     return Sheet(scored, _lines(scored, rows), notes + missing, damaged)
 
@@ -259,6 +268,7 @@ def markdown(sheet: Sheet, root: Path) -> str:
         for identity, line in _joined(sheet.lines)
     ]
     parts.append(markup.table(["id", "what", "published", "obtained", "error", "from"], rows))
+    parts += predictions.markdown(sheet.predictions)
     parts.append("## Claims\n")
     for scored in sheet.scored:
         if scored.verdicts:
@@ -424,6 +434,7 @@ def as_json(sheet: Sheet) -> str:
             }
             for line in sheet.lines
         ],
+        "predictions": predictions.as_json(sheet.predictions),
         "claims": [
             {
                 "experiment": each.name,
