@@ -107,8 +107,7 @@ Result<std::unique_ptr<const Settings>> decide(const kv::DeployConfig& config, c
   settings->attempts = static_cast<std::uint32_t>(options.integer("drtm-em.attempts"));
   settings->backoff_start = options.integer("drtm-em.backoff-start");
   settings->backoff_cap = options.integer("drtm-em.backoff-cap");
-  if (settings->backoff_cap < settings->backoff_start)
-    return refuse("drtm-em.backoff-cap: is below drtm-em.backoff-start");
+  LOCH_TRY(kv::check_backoff("drtm-em", options));
   settings->patience = options.integer("drtm-em.patience");
   LOCH_ASSIGN(settings->fault, Fault::named("drtm-em", mutant));
   if (settings->fault == "steals-locks") settings->atomics = Atomics::cas;

@@ -238,9 +238,7 @@ Result<std::unique_ptr<const Settings>> decide(const kv::DeployConfig& config, c
         "nessie.filter-bits: {} do not fit the index word beside its other fields; expected 0 to {}",
         filter_bits, most_bits));
   }
-  if (options.integer("nessie.backoff-cap") < options.integer("nessie.backoff-start")) {
-    return refuse("nessie.backoff-cap: is below nessie.backoff-start");
-  }
+  LOCH_TRY(kv::check_backoff("nessie", options));
   const cuckoo::Shape shape{
       .nodes = config.serving_nodes(),
       .slots_per_node = sizes.slots_per_node,

@@ -28,6 +28,7 @@ Result<> check(const kv::DeployConfig& config, const kv::Options& options) {
         "slot's word can name; expected a block of at most 16320 bytes",
         config.value_size, config.key_size);
   LOCH_TRY(chunks::check_servers("race", config, options));
+  LOCH_TRY(kv::check_backoff("race", options));
   const bool is_published = options.choice("race.variant") == "published";
   const std::int64_t smaller = options.integer("race.begin-smaller"), most = options.integer("race.growth");
   for (const char* key : {"race.growth", "race.begin-smaller"}) {
@@ -45,6 +46,11 @@ Result<> check(const kv::DeployConfig& config, const kv::Options& options) {
     if (!is_published && options.boolean(key))
       return refuse("{}: changes the published variant; expected race.variant published alongside", key);
   }
+  if (options.is_given("race.spare-limit") && (!is_published || options.boolean("race.reuse")))
+    return refuse(
+        "race.spare-limit: bounds blocks that are never used again; expected race.variant published "
+        "alongside, "
+        "without race.reuse");
   return {};
 }
 

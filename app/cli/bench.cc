@@ -180,7 +180,8 @@ std::string name_trouble(const measure::PointResult& point) {
   if (full > 0) parts.push_back(fmt::format("{} times \"table full\"", full));
   if (retries > 0) parts.push_back(fmt::format("{} retries", retries));
   return fmt::format(
-      "for every 100 operations {:.2g} times something had to wait or to be tried again: {}{}", 100 * share,
+      "for every 100 operations {} times something had to wait or to be tried again: {}{}",
+      share < 0.995 ? fmt::format("{:.2g}", 100 * share) : fmt::format("{:.0f}", 100 * share),
       fmt::join(parts, ", "),
       waits > 0 ? "; more spare entries or a shorter expiry period would change the rates" : "");
 }

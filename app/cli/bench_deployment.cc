@@ -55,6 +55,13 @@ Result<> validate(const BenchOptions& o, const kv::Module& module) {
                 fmt::format("--backoff {}: {} swaps no word of another node; expected own", o.backoff,
                             module.name()));
   }
+  for (const char* key : {".backoff-start", ".backoff-cap"}) {
+    const std::string own = std::string(module.name()) + key;
+    if (o.load.conflicts && o.protocol_options.is_given(own))
+      return fail(
+          ErrorCode::invalid_argument,
+          fmt::format("--{}: has no effect beside --backoff {}; expected --backoff own", own, o.backoff));
+  }
   if (o.load.multi_get > 1 && o.load.multi_get > o.keys) {
     return fail(
         ErrorCode::invalid_argument,

@@ -173,6 +173,7 @@ std::map<std::string, std::string> fuzz_options(const std::string& name, Rng& rn
 Result<Settings> decide(const std::string& name, const kv::DeployConfig& config, const kv::Options& options,
                         const Rules& rules, const rpc::ChannelFlaws& flaws, std::uint32_t filter_bits) {
   LOCH_TRY(check_sizes(name, config));
+  LOCH_TRY(kv::check_backoff(name, options));
   const double rows = static_cast<double>(config.serving_nodes()) * config.server_workers;
   const double keys = static_cast<double>(std::max<std::uint64_t>(config.max_keys, 1)) / rows;
   const auto functions = static_cast<std::uint32_t>(options.integer(name + ".hash-functions"));

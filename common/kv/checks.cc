@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "common/base/units.h"
+
 namespace loch::kv {
 
 std::unexpected<Error> refuse(std::string message) {
@@ -36,6 +38,13 @@ Result<> check_memory(const DeployConfig& config, std::uint64_t need) {
   if (config.memory_bytes == 0 || need <= config.memory_bytes) return {};
   return refuse("keys: {} keys with values of {} bytes take {} bytes of each of {} nodes, which have {}",
                 config.max_keys, config.value_size, need, config.serving_nodes(), config.memory_bytes);
+}
+
+Result<> check_backoff(const std::string& protocol, const Options& options) {
+  const Nanos start = options.integer(protocol + ".backoff-start");
+  if (start <= options.integer(protocol + ".backoff-cap")) return {};
+  return refuse("{0}.backoff-cap: is below {0}.backoff-start, {1}; expected at least as much", protocol,
+                format_duration(start));
 }
 
 }  // namespace loch::kv

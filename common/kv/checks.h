@@ -31,5 +31,8 @@ template <typename First, typename... Rest>
 [[nodiscard]] Result<> check_preload(const DeployConfig& config);
 // Requires that each node has memory for the `need` bytes that the tables take of it.
 [[nodiscard]] Result<> check_memory(const DeployConfig& config, std::uint64_t need);
+// Requires of the options PROTOCOL.backoff-start and PROTOCOL.backoff-cap that the first is not above the
+// second.
+[[nodiscard]] Result<> check_backoff(const std::string& protocol, const Options& options);
 
 }  // namespace loch::kv
