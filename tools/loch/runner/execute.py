@@ -98,6 +98,10 @@ class Executor:
         """Starts a point. If it cannot be started, `ended` is called at once with the failure."""
         self._start(point, ended)
 
+    def pids(self) -> list[int]:
+        """The processes that run points here and whose end has not been seen yet."""
+        return [each.process.pid for each in self._running] + [process.pid for process, _ in self._together]
+
     def start_together(self, points: list[Point], leave: Callable[[list[Point], bool], None]) -> None:
         """Starts points that begin with the same preloaded cluster, in one process or in one set of launched processes.
         `leave` is called with those that this process did not run, and whether these may share another one; else each

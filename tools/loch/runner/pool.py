@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import select
 import signal
 import sys
 import time
@@ -88,9 +89,21 @@ class Pool:
                     executor.look(ended)
                 self._look_at_chores()
                 tick()
-                time.sleep(TICK_S)
+                self._rest()
         finally:
             self.stop()
+
+    def _rest(self) -> None:
+        """Waits until a process that occupies a core has ended, TICK_S at most, so that the next one starts at once."""
+        ends: list[int] = []
+        try:
+            ends += [os.pidfd_open(pid) for executor, _ in self._heard.values() for pid in executor.pids()]
+            select.select([*ends, *(chore.process.sentinel for chore in self._running_chores)], [], [], TICK_S)
+        except (OSError, ValueError):  # no such calls here, or more descriptors than select() takes
+            time.sleep(TICK_S)
+        finally:
+            for end in ends:
+                os.close(end)
 
     def stop(self) -> None:
         """Ends all running points and all running tasks of the runner itself."""

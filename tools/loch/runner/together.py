@@ -125,6 +125,10 @@ class Together:
             self.stop()
         return ended
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def stop(self) -> None:
         """Ends the process and the member that is running; result files of members whose end was not reported are
         removed."""
