@@ -15,10 +15,9 @@ from typing import Any
 from xml.sax.saxutils import escape
 
 import matplotlib.pyplot as plt
-from matplotlib.cbook import is_math_text
 from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
-from matplotlib.textpath import text_to_path
+from matplotlib.textpath import TextPath
 from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
 from loch.runner.drawing import PUTS, SYSTEMS, Drawing, Level, Place, is_size, number, show
@@ -58,7 +57,7 @@ def arrange(drawing: Drawing, found: list[Panel]) -> list[list[Panel]]:
     """The panels of each column of the figure, top to bottom.
 
     A figure as wide as one text column has one column of panels; one as wide as two has a column for each small
-    multiple (three at most), for simulated and for measured series, or for each result field.
+    multiple (three at most), for simulated and for measured series, or for each result field (three at most).
     """
     figure = drawing.figure
     if figure.width == "one" or len(found) == 1:
@@ -69,6 +68,9 @@ def arrange(drawing: Drawing, found: list[Panel]) -> list[list[Panel]]:
         return [[panel for place in places[i::count] for panel in found if panel.at == place] for i in range(count)]
     if len({panel.group.is_measured for panel in found}) == 2:
         return [[p for p in found if p.group.is_measured == kind] for kind in (False, True)]
+    if len(found) > 3:
+        count = 2 if len(found) == 4 else 3
+        return [found[i::count] for i in range(count)]
     return [[panel] for panel in found]
 
 
@@ -132,10 +134,15 @@ def _heading(drawing: Drawing, panel: Panel) -> str:
 
 @lru_cache(maxsize=10_000)
 def text_in(text: str, size: float, weight: str = "normal") -> float:
-    """The width of a line of text in a font of `size` points, in inches: what its characters advance, which takes a
-    thirtieth of the time of their outlines' extent and is half a percent more."""
-    font = FontProperties(family=style.RC["font.family"], weight=weight, size=size)
-    return float(text_to_path.get_text_width_height_descent(text, font, is_math_text(text))[0]) / 72
+    """The width of a line of text in a font of `size` points, in inches.
+
+    It is taken from the points that control the outlines' curves, among which fonts have the outermost ones: 30 times
+    as fast as the curves' own extent, and as wide.
+    """
+    font = FontProperties(family=style.RC["font.family"], weight=weight)
+    path = TextPath((0, 0), text, size=size, prop=font)
+    across = path.vertices[path.codes != path.CLOSEPOLY, 0] if len(path.vertices) else path.vertices
+    return float(across.max() - across.min()) / 72 if len(across) else 0.0
 
 
 def wrapped(text: str, size: float, width_in: float, weight: str = "normal") -> str:

@@ -578,7 +578,7 @@ TEST(Module, RefusesInOneLine) {
   EXPECT_NE(refused(good, {{"race.mend-r2", "true"}}).find("expected race.variant published"),
             std::string::npos);
   EXPECT_EQ(refused(good, {{"race.backoff-start", "101us"}}),
-            "race.backoff-cap: is below race.backoff-start, 101us; expected at least as much");
+            "race.backoff-cap: 100us is below race.backoff-start, 101us; expected at least as much");
   EXPECT_EQ(refused(good, {{"race.backoff-start", "100us"}}), "");
   EXPECT_NE(refused(good, {{"race.spare-limit", "1M"}}).find("race.spare-limit: bounds blocks"),
             std::string::npos);

@@ -41,10 +41,11 @@ Result<> check_memory(const DeployConfig& config, std::uint64_t need) {
 }
 
 Result<> check_backoff(const std::string& protocol, const Options& options) {
-  const Nanos start = options.integer(protocol + ".backoff-start");
-  if (start <= options.integer(protocol + ".backoff-cap")) return {};
-  return refuse("{0}.backoff-cap: is below {0}.backoff-start, {1}; expected at least as much", protocol,
-                format_duration(start));
+  const Nanos start = options.integer(protocol + ".backoff-start"),
+              cap = options.integer(protocol + ".backoff-cap");
+  if (start <= cap) return {};
+  return refuse("{0}.backoff-cap: {1} is below {0}.backoff-start, {2}; expected at least as much", protocol,
+                format_duration(cap), format_duration(start));
 }
 
 }  // namespace loch::kv

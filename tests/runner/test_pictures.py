@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import matplotlib
 import matplotlib.pyplot as plt
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 from matplotlib.text import Text
+from matplotlib.textpath import TextPath
 
 from loch.runner import contradicted
 from loch.runner.drawing import Drawing, Level, Published
@@ -384,3 +387,26 @@ def test_points_say_what_they_are_under_the_pointer(kind: str, tmp_path: Path) -
 def test_points_of_which_some_are_not_drawn_say_nothing_wrong() -> None:
     svg = '<g id="#0">\n <use x="1"/>\n</g>\n<g id="line2d_2"><use x="2"/></g>'
     assert frame._with_texts(svg, [["one", "two"]]) == '<g>\n <use x="1"/>\n</g>\n<g id="line2d_2"><use x="2"/></g>'
+
+
+@pytest.mark.parametrize(
+    "text", ["i", "abc", "simulated (connectx3-10gbe, seed 1)", "µs", "$x_1$", "5 $", "a&@QGO %", "ends "]
+)
+def test_a_text_is_as_wide_as_its_outlines(text):
+    for size, weight in ((8, "normal"), (9, "bold")):
+        font = FontProperties(family=style.RC["font.family"], weight=weight)
+        extent = TextPath((0, 0), text, size=size, prop=font).get_extents()
+        assert frame.text_in(text, size, weight) == pytest.approx(extent.width / 72, abs=1e-6)
+
+
+def test_no_text_has_no_width():
+    assert (frame.text_in("", 8), frame.text_in(" ", 8)) == (0, 0)
+
+
+@pytest.mark.parametrize("count, columns", [(2, 2), (3, 3), (4, 2), (5, 3), (6, 3)])
+def test_a_figure_has_three_columns_of_result_fields_at_most(count: int, columns: int) -> None:
+    group = SimpleNamespace(is_measured=False)
+    panels = [frame.Panel(group, f"field{i}", [], False) for i in range(count)]
+    arranged = frame.arrange(SimpleNamespace(figure=SimpleNamespace(width="two", panels=None)), panels)
+    assert len(arranged) == columns
+    assert sorted(panel.y for column in arranged for panel in column) == [panel.y for panel in panels]

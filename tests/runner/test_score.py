@@ -2,9 +2,11 @@
 
 import json
 import re
+import shutil
 import unittest
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 from support import SMALL, Folder
 from loch.runner import located, outputs, predictions, published, report, score, targets
@@ -125,8 +127,23 @@ class Scoring(Folder):
         self.assertEqual(predictions.of_results(results, published.of(results), []), [])  # Table 1 asks for none
         self.assertEqual(predictions.markdown([]), [])
 
+    def test_predictions_of_one_experiment_are_those_of_the_first_folder(self):
+        small = self.folder / "results" / "small"
+        shutil.copytree(small, self.folder / "results" / "twice")
+        item = replace(published.of(outputs.load(small)[0]), predictions=("throughput_ops_s",))
+        with mock.patch.object(published, "of", lambda results: item):
+            sheet = score.gather(self.folder / "results", with_calibration=False)
+        self.assertEqual([bool(each.predictions) for each in sheet.scored], [True, False])
+        self.assertIn("twice: predictions of small are in another folder; the first counts", "\n".join(sheet.notes))
+
     def test_a_list_of_predictions_is_checked(self):
-        for text in ("predictions: rate", "predictions: []", "predictions: [rate, rate]", "predictions: [1]"):
+        for text in (
+            "predictions: rate",
+            "predictions: []",
+            "predictions: [rate, rate]",
+            "predictions: [1]",
+            'predictions: [""]',
+        ):
             path = self.write(text, "item.yaml")
             with self.assertRaisesRegex(BadInput, r"item.yaml:1: predictions: expected a list of result fields"):
                 published._predictions(located.load(path).mapping()["predictions"])

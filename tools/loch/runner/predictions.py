@@ -20,6 +20,7 @@ class Prediction:
     source: str
     item: str
     experiment: str
+    overrides: tuple[str, ...]  # what the run changed of its experiment file (--set)
     system: str
     axes: tuple[tuple[str, Any], ...]
     obtained: tuple[tuple[str, float | None], ...]  # by field; None: the point has failed or does not have the field
@@ -43,6 +44,7 @@ def of_results(results: Results, item: PublishedItem | None, comparisons: list[C
                     item.source,
                     item.item,
                     results.experiment.name,
+                    tuple(results.experiment.overrides),
                     system.name,
                     place,
                     tuple((field, results.median(system.name, axes, field)) for field in item.predictions),
@@ -67,7 +69,8 @@ def markdown(predictions: list[Prediction]) -> list[str]:
         by_experiment.setdefault(each.experiment, []).append(each)
     for name, rows in by_experiment.items():
         first = rows[0]
-        out.append(f"### {name} ({first.item} of {first.source})\n")
+        changed = f", run with {markup.code(' '.join(first.overrides))}" if first.overrides else ""
+        out.append(f"### {name} ({first.item} of {first.source}{changed})\n")
         head = ["series", *(axis for axis, _ in first.axes), *(field for field, _ in first.obtained), "repeats"]
         out.append(markup.table(head, [_cells(each) for each in rows]))
     return out
@@ -88,6 +91,7 @@ def as_json(predictions: list[Prediction]) -> list[dict[str, Any]]:
             "source": each.source,
             "item": each.item,
             "experiment": each.experiment,
+            "overrides": list(each.overrides),
             "system": each.system,
             "at": dict(each.axes),
             "obtained": dict(each.obtained),

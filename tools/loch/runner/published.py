@@ -222,9 +222,13 @@ def _predictions(item: located.Item | None) -> tuple[str, ...]:
     if item is None:
         return ()
     fields = [each.value for each in item.items or []]
-    if not fields or not all(isinstance(each, str) for each in fields) or len(set(fields)) < len(fields):
+    if not fields or len(set(map(str, fields))) < len(fields) or not all(_is_name(each) for each in fields):
         raise item.error("expected a list of result fields, each once, such as [throughput_ops_s]")
     return tuple(fields)
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and bool(value) and value == value.strip()
 
 
 def _as_listed(cell: Cell) -> Cell:

@@ -110,6 +110,9 @@ def gather(root: Path, with_calibration: bool = True) -> Sheet:
         ]
         part = second_score.of_results(results, fresh)
         asked = predictions.of_results(results, item, compared)
+        if asked and any(each.predictions for each in scored if each.name == results.experiment.name):
+            notes.append(f"{folder}: predictions of {results.experiment.name} are in another folder; the first counts")
+            asked = []
         scored.append(
             Scored(folder, results.experiment.name, paper.source if paper else "", fresh, verdicts, part, asked)
         )
