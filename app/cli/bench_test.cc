@@ -230,8 +230,6 @@ TEST(BenchOptions, RefusesInOneLineThatNamesTheFlag) {
            {{"--zipf-items", "many"}, "--zipf-items"},
            {{"--backoff", "sometimes"}, "--backoff"},
            {{"--backoff-start", "2us"}, "--backoff-start: for --backoff exponential"},
-           {{"--protocol", "race", "--race.backoff-cap", "1ms", "--backoff", "none"},
-            "--race.backoff-cap: has no effect beside --backoff none; expected --backoff own"},
            {{"--backoff-epoch", "1ms", "--backoff", "exponential"}, "--backoff-epoch: for --backoff limited"},
            {{"--backoff-many", "1.5", "--backoff", "limited"}, "--backoff-many"},
            {{"--backoff-few", "0.6", "--backoff", "limited"}, "--backoff-few 0.6: above --backoff-many 0.5"},

@@ -326,6 +326,17 @@ class Bench(EndToEnd):
         self.assertNotIn("insert_if_absent", without["operations"])
         self.assertNotIn("insert_if_absent", without["config"]["mix"])
 
+    def test_a_protocols_own_back_off_has_no_effect_beside_another(self) -> None:
+        for flag in ("--race.backoff-start", "--race.backoff-cap"):
+            for kind in ("none", "throttled"):
+                done = self.loch("bench", "--protocol", "race", "--backoff", kind, flag, "50us")
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertEqual(
+                    done.stderr, f"loch bench: {flag}: has no effect beside --backoff {kind}; expected --backoff own\n"
+                )
+        done = self.loch("bench", "--protocol", "race", "--race.backoff-start", "50us", "--duration", "100us")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_what_has_no_insert_refuses_it_in_a_line(self) -> None:
         for flags, said in (
             (["--insert-if-absent", "2"], "0 to 1"),
