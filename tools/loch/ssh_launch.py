@@ -93,6 +93,7 @@ class Launch:
         self.is_unwritten = False  # whether a file could not be written
         self.changed = threading.Condition()
         self.fault = ""
+        self.is_given_up = False  # whether ranks are being ended because of `fault`
         seats = [(host, here, ranks) for host, ranks in hosts for here in range(ranks)]
         self.seats = [Seat(rank, *seat, connect(seat[0])) for rank, seat in enumerate(seats)]
 
@@ -240,6 +241,8 @@ class Launch:
         stream = seat.process.stderr
         assert stream is not None
         for line in stream:
+            if self.is_given_up:
+                continue  # it loses its launcher, of which `fault` has the reason
             if seat.has_begun:
                 sys.stderr.buffer.write(line)
                 sys.stderr.buffer.flush()
@@ -248,6 +251,7 @@ class Launch:
 
     def close(self) -> None:
         """Ends every connection, and with it the rank at its other end."""
+        self.is_given_up = bool(self.fault)
         for seat in self.seats:
             seat.outgoing.put(None)
         deadline = time.monotonic() + (0.5 if self.fault else END_WITHIN_S)
