@@ -405,8 +405,9 @@ def test_no_text_has_no_width():
 
 @pytest.mark.parametrize("count, columns", [(2, 2), (3, 3), (4, 2), (5, 3), (6, 3)])
 def test_a_figure_has_three_columns_of_result_fields_at_most(count: int, columns: int) -> None:
-    group = SimpleNamespace(is_measured=False)
+    group: Any = SimpleNamespace(is_measured=False)
+    made: Any = SimpleNamespace(figure=SimpleNamespace(width="two", panels=None))
     panels = [frame.Panel(group, f"field{i}", [], False) for i in range(count)]
-    arranged = frame.arrange(SimpleNamespace(figure=SimpleNamespace(width="two", panels=None)), panels)
+    arranged = frame.arrange(made, panels)
     assert len(arranged) == columns
     assert sorted(panel.y for column in arranged for panel in column) == [panel.y for panel in panels]
