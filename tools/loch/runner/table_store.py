@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,10 @@ class TableStore:
         skipped = {"system", "repeat", "seed", "status", "point", *self._axes}
         for name, text in row.items():
             if name not in skipped and text != "":
-                _put(document, name.split("."), _value(text))
+                value = _value(text)
+                if isinstance(value, float) and not math.isfinite(value):
+                    raise BadInput(f"{self.folder / 'table.csv'}: {name} of {', '.join(place)}: {text} is no number")
+                _put(document, name.split("."), value)
         for name, node in kept.get("distributions", {}).items():
             _put(document, name.split("."), node)
         document["caveats"] = kept.get("caveats", [])
