@@ -35,6 +35,8 @@ TITLE_LINE_IN, FOOT_LINE_IN = 0.14, 0.115
 FOOT_LINES = 3  # lines of a caption for which there is room in every figure
 TICKS_MAX = 12  # most labels of ticks of an x axis
 Y_LABEL_LETTERS = 28  # number of letters of a y label that fit along the height of a panel
+WIDE_TICK_IN = 0.15  # by how much a tick label such as 10,000 is wider than those that BESIDE_IN has room for
+Y_LABEL_LINE_IN = 0.13  # height of each further line of a y label, which stands upright beside the axes
 
 
 @dataclass
@@ -51,6 +53,7 @@ class Panel:
     axes: Any = None
     ratio: Any = None
     width_in: float = style.COLUMN_IN - BESIDE_IN  # approximate width of the axes, in inches
+    heading_in: float = width_in  # largest width of a line of the heading, in inches
 
 
 def arrange(drawing: Drawing, found: list[Panel]) -> list[list[Panel]]:
@@ -79,6 +82,10 @@ def page(drawing: Drawing, columns: list[list[Panel]], handles: list):
     width = style.COLUMN_IN if drawing.figure.width == "one" else style.PAGE_IN
     for panel in (panel for column in columns for panel in column):
         panel.width_in = width / len(columns) - BESIDE_IN
+        panel.heading_in = panel.width_in
+        if len(columns) > 2:  # nothing beside it is free for a heading that is wider than its axes
+            label_lines = len(_y_lines(words.of(panel.y).label))
+            panel.heading_in -= WIDE_TICK_IN + Y_LABEL_LINE_IN * (label_lines - 1)
 
     def height(column: list[Panel]) -> float:
         return sum(
@@ -127,7 +134,7 @@ def _heading(drawing: Drawing, panel: Panel) -> str:
     return "\n".join(
         [
             *([name] if name else []),
-            *(wrapped(origin, HEADING_PT, panel.width_in) for origin in origins(panel.group, panel.at)),
+            *(wrapped(origin, HEADING_PT, panel.heading_in) for origin in origins(panel.group, panel.at)),
         ]
     )
 
@@ -325,9 +332,14 @@ def position(drawing: Drawing) -> dict[Any, float]:
 
 def y_label(axes, label: str) -> None:
     """Sets the label of the y axis, broken into lines of at most Y_LABEL_LETTERS letters, before the unit if need be."""
+    axes.set_ylabel("\n".join(_y_lines(label)))
+
+
+def _y_lines(label: str) -> list[str]:
+    """The lines of a y axis's label."""
     name, bracket, unit = label.partition(" (")
-    lines = [label] if len(label) <= Y_LABEL_LETTERS else [name, bracket.lstrip() + unit]
-    axes.set_ylabel("\n".join(textwrap.fill(each, Y_LABEL_LETTERS) for each in lines if each))
+    parts = [label] if len(label) <= Y_LABEL_LETTERS else [name, bracket.lstrip() + unit]
+    return [line for part in parts for line in textwrap.wrap(part, Y_LABEL_LETTERS)]
 
 
 def x_axis(axes, drawing: Drawing, shown: list[Any], with_label: bool, width_in: float) -> None:

@@ -330,6 +330,26 @@ def test_a_published_value_of_no_series_is_a_line_across(kind: str) -> None:
     plt.close(made)
 
 
+def test_no_heading_beside_wide_labels_is_cut_off() -> None:
+    """A heading of short words, whose lines are as long as they may be, above three panels with labels of two lines and
+    ticks up to 10,000."""
+
+    def slow(point: Any) -> Any:
+        late = {"mean": 20.0, "count": 4, "p50": 2, "p99": 20.0 + point.axes["value_size"] * 2}
+        return {"throughput_ops_s": 1e6, "latency_us": {"get": late, "all": late, "put": late}}
+
+    asked = "{kind: line, y: [latency_us.all.p99, latency_us.put.p99, latency_us.get.p99], log: true, width: two}"
+    given = drawn(slow, asked)
+    origin = f"simulated ({'i ' * 150})"
+    made = picture(replace(given, series=[replace(each, origins={(): origin}) for each in given.series]))
+    assert all("\n" in axes.get_ylabel() for axes in panels_of(made))
+    headings = [text for text in texts(made) if "i i i" in text.get_text()]
+    assert len(headings) == 3
+    for text in headings:
+        assert text.get_window_extent().x1 <= made.bbox.width + 1
+    plt.close(made)
+
+
 def test_a_band_and_an_interval_have_a_white_edge_on_bars() -> None:
     given = claimed("CD.throughput_ops_s > 0")
     first, *rest = given.series
