@@ -335,11 +335,12 @@ std::vector<BenchFlag> machine_flags() {
               "same for every N (docs/simulator.md)",
               1, 64),
        .place = LOCH_PLACE(threads)},
-      {.setting =
-           choice("doorbells", {"shared", "own"},
-                  "sim: the doorbell registers that the driver makes by default, which queue pairs get in "
-                  "turn and threads share, or one for each worker (profiles with nic.own_doorbells)",
-                  "WHICH"),
+      {.setting = choice(
+           "doorbells", {"auto", "shared", "own"},
+           "sim, verbs: the doorbell registers that the driver makes by default, which queue pairs get "
+           "in turn and threads share, or one for each worker (sim: profiles with nic.own_doorbells; "
+           "verbs: thread domains); auto: on sim shared, on verbs own as long as the device makes them",
+           "WHICH"),
        .place = LOCH_PLACE(doorbells)},
       {.setting =
            shown(of(Type::text, "throttle", "off",

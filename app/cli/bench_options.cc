@@ -418,6 +418,16 @@ Result<std::uint32_t> nodes_here(const BenchOptions& o) {
   return o.nodes;
 }
 
+// Says which doorbell registers --doorbells auto stands for where the fabric alone decides that, and refuses
+// registers of their own on a fabric that has none.
+Result<> apply_doorbells(BenchOptions& o) {
+  if (o.doorbells == "own" && o.fabric != "sim" && o.fabric != "verbs")
+    return fail(ErrorCode::unsupported,
+                fmt::format("--doorbells own: for --fabric sim or verbs, not {}", o.fabric));
+  if (o.doorbells == "auto" && o.fabric != "verbs") o.doorbells = "shared";
+  return {};
+}
+
 // Refuses what a simulation by several threads (fabric::sim::SimConfig::threads) cannot do.
 Result<> check_threads(const BenchOptions& o) {
   if (o.threads == 0) return {};
@@ -612,13 +622,13 @@ Result<BenchOptions> parse_bench(const std::vector<std::string>& arguments, cons
   }
   for (const auto& [key, is_given] :
        {std::pair{"cores", o.cores > 0}, std::pair{"hog-nodes", o.background_nodes > 0},
-        std::pair{"hog-pin clients", o.background_pin == "clients"},
-        std::pair{"doorbells own", o.doorbells == "own"}, std::pair{"threads", o.threads > 0},
+        std::pair{"hog-pin clients", o.background_pin == "clients"}, std::pair{"threads", o.threads > 0},
         std::pair{"server-work", o.server_work > 0}, std::pair{"full-data", o.full_data > 0},
         std::pair{"at-end abandon", o.at_end == "abandon"}}) {
     if (is_given && o.fabric != "sim")
       return fail(ErrorCode::unsupported, fmt::format("--{}: for --fabric sim, not {}", key, o.fabric));
   }
+  LOCH_TRY(apply_doorbells(o));
   LOCH_TRY(check_threads(o));
   const std::uint32_t smallest = o.value_sizes   ? o.value_sizes->least()
                                  : o.load.replay ? o.load.replay->trace->sizes()->value_least

@@ -44,7 +44,7 @@ struct BenchOptions {
   std::uint32_t repeats = 0;
   std::uint32_t background_workers = 0;
   std::string background_pin;
-  std::string doorbells;       // doorbell registers: "shared" or "own"
+  std::string doorbells;       // doorbell registers: "shared" or "own", and on verbs "auto"
   Nanos server_work = 0;       // CPU time that a server is assumed to work more on each request that it finds
   bool service_times = false;  // whether server workers measure how long they work on a request
   std::string throttle;        // limit of outstanding requests of a worker: "off", "adaptive", or a number

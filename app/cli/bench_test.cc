@@ -283,6 +283,25 @@ TEST(BenchOptions, ProtocolsAndFabricsThatAreNotHere) {
   EXPECT_THAT(message({"--protocol", "slots", "--fabric", "tcp"}), HasSubstr("one of sim, shm, verbs"));
 }
 
+// The registers that are taken where nothing is said, and fabrics that have none.
+TEST(BenchOptions, DoorbellRegistersByFabric) {
+  const auto doorbells = [](const Words& more) {
+    Words words = {"--protocol", "slots"};
+    words.insert(words.end(), more.begin(), more.end());
+    const auto options = parse_bench(words, toys());
+    return options ? options->doorbells : options.error().message;
+  };
+  EXPECT_EQ(doorbells({"--fabric", "sim"}), "shared");
+  EXPECT_EQ(doorbells({"--fabric", "sim", "--doorbells", "auto"}), "shared");
+  EXPECT_EQ(doorbells({"--fabric", "sim", "--doorbells", "own"}), "own");
+  EXPECT_EQ(doorbells({"--fabric", "verbs"}), "auto");
+  EXPECT_EQ(doorbells({"--fabric", "verbs", "--doorbells", "shared"}), "shared");
+  EXPECT_EQ(doorbells({"--fabric", "verbs", "--doorbells", "own"}), "own");
+  EXPECT_EQ(doorbells({"--fabric", "shm"}), "shared");
+  EXPECT_EQ(doorbells({"--fabric", "shm", "--doorbells", "own"}),
+            "--doorbells own: for --fabric sim or verbs, not shm");
+}
+
 // The whole data set is at least what is simulated of it.
 TEST(BenchOptions, AFullDataSetHoldsTheSimulatedRecords) {
   const Words words = {"--protocol", "slots", "--fabric",     "sim", "--nodes",    "4", "--key-size", "128",

@@ -90,7 +90,7 @@ Result<std::unique_ptr<fabric::Fabric>> open_sim(const BenchOptions& o, std::uin
   config.background_nodes = o.background_nodes;
   config.data_scale = o.data_scale;
   if (o.doorbells == "own") {
-    config.doorbells = DoorbellSharing::own;
+    config.doorbells = fabric::DoorbellSharing::own;
     LOCH_TRY(check_doorbells(o, config.hardware));
   }
   config.trace = open.trace.get();
@@ -248,6 +248,8 @@ Result<std::unique_ptr<fabric::Fabric>> open_verbs(const BenchOptions& o, std::u
   config.flow_label = o.flow_label;
   config.assumes_order = o.assume_order;
   config.post_send_alone = o.post_send;
+  if (o.doorbells != "auto")
+    config.doorbells = o.doorbells == "own" ? fabric::DoorbellSharing::own : fabric::DoorbellSharing::shared;
   config.exact_clock = !o.history.empty();
   config.run_most = run_most(o);
   config.pin_threads = o.pin;

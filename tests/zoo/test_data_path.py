@@ -115,6 +115,37 @@ def test_a_worker_has_a_domain_of_its_own_where_the_device_has_domains() -> None
     workers = calls["ibv_alloc_td"]
     assert workers >= 2 and calls["ibv_alloc_parent_domain"] == calls["ibv_create_cq_ex"] == workers
     assert result["operations"]["error"] == 0
+    assert counted(result, "verbs.thread_domains") == workers
+    assert result["config"]["doorbells"] == "auto"
+
+
+def test_doorbell_registers_are_those_that_were_asked_for() -> None:
+    """shared makes no thread domain, own as many as workers; both say so in the result."""
+    result, calls = run("mlx5-ib", "nessie", "--doorbells", "shared")
+    assert calls["ibv_alloc_td"] == calls["ibv_alloc_parent_domain"] == 0 == counted(result, "verbs.thread_domains")
+    assert (result["config"]["doorbells"], result["operations"]["error"]) == ("shared", 0)
+    result, calls = run("mlx5-ib", "nessie", "--doorbells", "own")
+    assert calls["ibv_alloc_td"] == counted(result, "verbs.thread_domains") >= 2
+    assert (result["config"]["doorbells"], result["operations"]["error"]) == ("own", 0)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    ("mlx5-ib,domains=0", "mlx5-ib,fail=ibv_alloc_td:2:ENOMEM", "mlx5-ib,fail=ibv_alloc_parent_domain:1"),
+)
+def test_registers_of_their_own_that_a_device_refuses(settings: str) -> None:
+    """A device without thread domains, and one that runs out of them: refused in a line, where auto goes on."""
+    flags = zoo.flags_of("nessie", duration="100ms")
+    outcome = zoo.execute(
+        [zoo.bench(zoo.RELEASE), *flags, "--doorbells", "own"], zoo.environment(zoo.RELEASE, settings)
+    )
+    assert outcome.status != 0
+    assert "makes no thread domain, and so no doorbell register of its own, for worker" in outcome.said, outcome.said
+    assert result_of_auto(settings)["operations"]["error"] == 0
+
+
+def result_of_auto(settings: str) -> Any:
+    return run(settings, "nessie", "--doorbells", "auto")[0]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/base/result.h"
+#include "common/fabric/doorbells.h"
 #include "common/fabric/fabric.h"
 #include "common/fabric/sim/faults.h"
 #include "common/fabric/sim/hardware.h"
@@ -22,10 +23,6 @@ namespace loch::fabric::sim {
 // as long as there are any (separate), or on any core without a server (clients).
 enum class BackgroundPin : std::uint8_t { none, shared, separate, clients };
 
-// Which doorbell registers threads use. shared: those that the driver makes by default, which queue pairs get
-// in rotation. own: each worker of a node has one of its own; the driver makes at most nic.own_doorbells.
-enum class DoorbellSharing : std::uint8_t { shared, own };
-
 struct SimConfig {
   std::uint32_t nodes = 1;
   HardwareProfile hardware;
@@ -35,7 +32,7 @@ struct SimConfig {
   BackgroundPin background_pin = BackgroundPin::none;
   // nodes 0 … background_nodes-1 have background workers; 0: all nodes have
   std::uint32_t background_nodes = 0;
-  DoorbellSharing doorbells = DoorbellSharing::shared;
+  DoorbellSharing doorbells = DoorbellSharing::shared;  // own: at most nic.own_doorbells workers of a node
   // How many times as large as the simulated records the data set is that they stand for, at least 1. Regions
   // that grow with the records (RegionSpec::record_bytes) have so many times their size for the NIC's cache
   // of translations, and for the processor's cache that holds the words of atomics.

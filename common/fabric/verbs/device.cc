@@ -200,7 +200,11 @@ WorkerDomain Device::make_worker_domain() const {
   parent.pd = pd();
   parent.td = made.thread.get();
   made.domain.reset(ibv_alloc_parent_domain(context(), &parent));
-  if (made.domain == nullptr) made.thread.reset();
+  if (made.domain == nullptr) {
+    const int reason = errno;
+    made.thread.reset();
+    errno = reason;
+  }
   return made;
 }
 

@@ -35,6 +35,7 @@ class Device {
 
   [[nodiscard]] ibv_context* context() const { return context_.get(); }
   [[nodiscard]] ibv_pd* pd() const { return pd_.get(); }
+  // Makes the domain of one worker. If the device refuses it, sets errno and returns an empty one.
   [[nodiscard]] WorkerDomain make_worker_domain() const;
   // Makes a completion queue that only one thread polls, without locks if the device offers that. While that
   // thread polls, no other thread may reset or destroy a queue pair that uses the completion queue, because

@@ -65,6 +65,7 @@ class VerbsFabric final : public Fabric {
     for (std::uint32_t node = 0; node < config.nodes; ++node)
       shared_.own_rails.push_back(static_cast<std::uint8_t>(node % rails_.size()));
     shared_.control = config.control;
+    shared_.doorbells = config.doorbells;
     shared_.peers = std::vector<std::atomic<const Peer*>>(config.nodes);
     shared_.incarnations = std::vector<std::atomic<std::uint32_t>>(config.nodes);
     connector_ = std::make_unique<Connector>(&shared_, &peers_);
@@ -534,6 +535,9 @@ FabricReport VerbsFabric::report() const {
     LoadCounts::Counters counts = counted(id);
     node_counts_[node].take_off_earlier(counts);
     of.counters.merge(counts);
+    double& domains = of.counters["verbs.thread_domains"];
+    for (Worker* worker : pool_.workers(id))
+      domains += static_cast<double>(worker_at(worker).thread_domains());
   }
   report.counters = connector_->counters();
   counts_.take_off_earlier(report.counters);

@@ -17,6 +17,7 @@
 
 #include "common/base/result.h"
 #include "common/cluster/control.h"
+#include "common/fabric/doorbells.h"
 #include "common/fabric/fabric.h"
 
 namespace loch::fabric::verbs {
@@ -43,6 +44,10 @@ struct VerbsConfig {
   bool assumes_order = false;
   // Whether work requests are posted by ibv_post_send even on devices that have ibv_wr_*.
   bool post_send_alone = false;
+  // Which doorbell registers workers ring. own: each worker's queues are made in a thread domain, and
+  // Fabric::add_worker() fails with unsupported if the device refuses one. shared: no thread domains. If not
+  // set: thread domains as long as the device makes them.
+  std::optional<DoorbellSharing> doorbells;
   Nanos meet_within = 120'000'000'000;  // time limit in ns for agreeing on a network with the other processes
   bool pin_threads = false;
   // Called once when the devices of all processes are known and before memory is registered. Returns for each

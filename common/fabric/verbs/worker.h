@@ -98,6 +98,7 @@ struct Shared : realtime::Shared {
   std::vector<std::uint8_t> own_rails;  // by node
   [[nodiscard]] std::uint32_t rail_of(NodeId node) const { return own_rails[node]; }
   [[nodiscard]] Device& device_to(NodeId node) const { return *rails[rail_of(node)]; }
+  std::optional<DoorbellSharing> doorbells;  // as in VerbsConfig
   // whether the device of any rail returns the old word of an atomic with its bytes reversed
   bool swaps_atomic_replies = false;
   [[nodiscard]] bool has_software() const {
@@ -160,6 +161,11 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   [[nodiscard]] ibv_pd* pd(std::uint32_t rail) const {
     const WorkerDomain& domain = rails_[rail].domain;
     return domain.domain != nullptr ? domain.domain.get() : shared_->rails[rail]->pd();
+  }
+  // The number of rails on which this worker's queues are in a thread domain.
+  [[nodiscard]] std::size_t thread_domains() const {
+    return static_cast<std::size_t>(
+        std::ranges::count_if(rails_, [](const Rail& rail) { return rail.domain.domain != nullptr; }));
   }
   [[nodiscard]] Sources& sources() { return sources_; }
   // Tells the worker to look at the state of its queues and at the incarnations of its peers. Any thread may
