@@ -181,9 +181,9 @@ class Campaign(unittest.TestCase):
         self.assertEqual([each["elapsed_s"] > 0 for each in manifest["points"]], [True] * 3)
 
     def test_a_reference_with_a_value_that_is_no_number_is_refused(self):
-        for text in ("inf", "-Infinity", "nan", "1e999"):
+        for text in ("inf", "-Infinity", "nan", "1e999", "9" * 400):
             with self.subTest(text):
-                folder = self.folder / f"damaged-{text}"
+                folder = self.folder / f"damaged-{text[:9]}"
                 shutil.copytree(self.root / "small", folder)
                 rows = list(csv.reader((folder / "table.csv").read_text(encoding="utf-8").splitlines()))
                 rows[1][rows[0].index("throughput_ops_s")] = text
@@ -191,7 +191,7 @@ class Campaign(unittest.TestCase):
                 done = call(self.folder, "score", str(folder), "--json", "damaged.json")
                 self.assertEqual(done.returncode, 2, done.stdout)
                 self.assertIn(f"table.csv: throughput_ops_s of {rows[1][0]}, 1, ", done.stderr)
-                self.assertIn(f": {text} is no number", done.stderr)
+                self.assertIn(f": {text[:40]} is no number", done.stderr)
                 self.assertFalse((self.folder / "damaged.json").exists())
 
     def test_an_unfinished_run_makes_no_reference(self):

@@ -123,7 +123,7 @@ Result<> VerbsWorker::open_rail(std::uint32_t rail) {
   if (shared_->doorbells == DoorbellSharing::own && made.domain.domain == nullptr)
     return fail(ErrorCode::unsupported,
                 fmt::format("verbs: {} makes no thread domain, and so no doorbell register of its own, for "
-                            "worker {} of node {} ({}): --doorbells auto or shared",
+                            "worker {} of node {} ({}); without: --doorbells auto or shared",
                             device.name(), spec().index, node(), std::strerror(errno)));
   const int sends = std::min(most_completions, device.most_completions());
   made.send_cq = device.make_private_queue(sends, made.domain.domain.get());

@@ -15,6 +15,9 @@ from .stored_json import read_json
 from .tables import axis_text
 
 
+LARGEST = 1 << 1023  # the largest whole number that a float can be
+
+
 class TableStore:
     """The points of a reference folder, with the interface of points.Store."""
 
@@ -52,7 +55,8 @@ class TableStore:
             if name not in skipped and text != "":
                 value = _value(text)
                 if isinstance(value, float) and not math.isfinite(value):
-                    raise BadInput(f"{self.folder / 'table.csv'}: {name} of {', '.join(place)}: {text} is no number")
+                    where = f"{self.folder / 'table.csv'}: {name} of {', '.join(place)}"
+                    raise BadInput(f"{where}: {text[:40]} is no number")
                 _put(document, name.split("."), value)
         for name, node in kept.get("distributions", {}).items():
             _put(document, name.split("."), node)
@@ -73,9 +77,12 @@ def _value(text: str) -> Any:
     """The value for a text in table.csv: a truth value, a number or the text."""
     if text in ("true", "false"):
         return text == "true"
+    if "_" in text:  # Python would take it for a separator of digits
+        return text
     for kind in (int, float):
         try:
-            return kind(text)
+            value = kind(text)
         except ValueError:
             continue
+        return value if abs(value) < LARGEST else float(text)
     return text
