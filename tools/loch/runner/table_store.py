@@ -15,7 +15,7 @@ from .stored_json import read_json
 from .tables import axis_text
 
 
-LARGEST = 1 << 1023  # the largest whole number that a float can be
+LARGEST = 1 << 1023  # the largest power of two that a float can be
 
 
 class TableStore:
