@@ -273,7 +273,7 @@ def _line(drawing: Drawing, series: Series, y: str, x: str, points: list[Point],
         line.middle.append(middle)
         line.low.append(low)
         line.high.append(high)
-        if y in point.bands and not drawing.figure.relative_to:
+        if y in point.bands:
             line.bands[at] = point.bands[y]
         if is_bimodal(values):
             line.two_groups[at] = values

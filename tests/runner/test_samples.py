@@ -287,6 +287,24 @@ class Runs(Folder):
         self.assertIn("decided by", (self.folder / "out/report.md").read_text())
         self.assertEqual(found["claims"][0]["of"], 24)
 
+    def test_a_band_of_a_ratio_is_over_ratios_within_each_draw(self):
+        text = SMALL.replace("clients: 12}", "clients: 12}\n  SD: {protocol: nessie-sd, servers: 2, clients: 10}")
+        path = self.write(text.replace("y: latency_us.get.mean", "x: value_size, y: latency_us.get.mean, relative_to: SD"))
+        ran = self.loch("run", path, "--samples", "24", "--out", "out")
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        found = json.loads((self.folder / "out/bands.json").read_text())
+        for each in found["points"]:
+            own, ratio = each["fields"]["latency_us.get.mean"], each.get("relative", {}).get("latency_us.get.mean")
+            self.assertEqual(ratio is not None, each["system"] == "CD")
+            if ratio is not None:  # a constant that both systems follow alike moves no ratio
+                self.assertGreater(own["high"], 1.2 * own["low"])
+                self.assertLess(ratio["high"], 1.2 * ratio["low"])
+                self.assertTrue(ratio["low"] <= ratio["base"] <= ratio["high"])
+        self.assertIn('id="band"', (self.folder / "out/figure.svg").read_text())
+        kept = bands.read(self.folder / "out")
+        bands.write(self.folder, kept)
+        self.assertEqual(json.loads((self.folder / "bands.json").read_text()), found)
+
     def test_it_goes_on_where_it_was_and_other_draws_are_other_points(self):
         path = self.write(SMALL)
         count = self.folder / "count"

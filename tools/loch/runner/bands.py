@@ -54,6 +54,9 @@ class Bands:
     factors: list[dict[str, Any]] = field(default_factory=list)
     # intervals of the results, by system and axis values (grid.choice_key()), then by result field
     points: dict[tuple, dict[str, Band]] = field(default_factory=dict)
+    # intervals of what a figure with `relative_to:` draws, by the same keys: in each draw the result over that of the
+    # named system at the same axis values
+    relative: dict[tuple, dict[str, Band]] = field(default_factory=dict)
     published: dict[str, Band] = field(default_factory=dict)  # by the number's id and system
     # text of a claim -> number of draws in which the claim holds, and number of all draws
     claims: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -62,6 +65,9 @@ class Bands:
 
     def of_point(self, system: str, axes: dict[str, Any], name: str) -> Band | None:
         return self.points.get(grid.choice_key(system, axes), {}).get(name)
+
+    def of_ratio(self, system: str, axes: dict[str, Any], name: str) -> Band | None:
+        return self.relative.get(grid.choice_key(system, axes), {}).get(name)
 
     def of_number(self, comparison: Comparison) -> Band | None:
         return self.published.get(number_key(comparison))
@@ -133,10 +139,31 @@ def compute(
             held, of = out.claims.get(verdict.text, (0, 0))
             if verdict.held is not None:
                 out.claims[verdict.text] = (held + verdict.held, of + 1)
-    out.points = {key: {name: _band(found, samples) for name, found in each.items()} for key, each in drawn.items()}
+    out.points = _bands(drawn, samples)
+    out.relative = _bands(_ratios(drawn, experiment), samples)
     out.published = {key: _band(found, samples) for key, found in numbers.items()}
     if undrawn is not None:
         add_base(out, undrawn)
+    return out
+
+
+def _bands(drawn: dict[tuple, dict[str, dict[int, float]]], samples: Samples) -> dict[tuple, dict[str, Band]]:
+    return {key: {name: _band(found, samples) for name, found in each.items()} for key, each in drawn.items()}
+
+
+def _ratios(
+    drawn: dict[tuple, dict[str, dict[int, float]]], experiment: Experiment
+) -> dict[tuple, dict[str, dict[int, float]]]:
+    """The drawn fields of a figure with `relative_to:`, each over the named system's value of the same draw; nothing
+    for the named system itself and for places where it has no value above 0."""
+    figure = experiment.figure
+    out: dict[tuple, dict[str, dict[int, float]]] = {}
+    for key, by_field in drawn.items() if figure.relative_to else ():
+        base = drawn.get(grid.choice_key(figure.relative_to, dict(key[1:])), {})
+        for name in figure.y if key[0] != figure.relative_to else ():
+            both = {i: value for i, value in by_field.get(name, {}).items() if base.get(name, {}).get(i, 0) > 0}
+            if both:
+                out.setdefault(key, {})[name] = {i: value / base[name][i] for i, value in both.items()}
     return out
 
 
@@ -153,6 +180,10 @@ def add_base(bands: Bands, undrawn: Results) -> None:
         for name, band in bands.points.get(key, {}).items():
             values = undrawn.values(row.point.system, row.point.axes, name)
             band.base = statistics.median(values) if values else None
+        for name, band in bands.relative.get(key, {}).items():
+            own = undrawn.median(row.point.system, row.point.axes, name)
+            other = undrawn.median(undrawn.experiment.figure.relative_to, row.point.axes, name)
+            band.base = own / other if own is not None and other else None
     for each in published.compare(undrawn) if undrawn.experiment.paper else []:
         if (found := bands.of_number(each)) is not None:
             found.base = each.obtained
@@ -213,8 +244,14 @@ def write(folder: Path, bands: Bands) -> None:
         "schema": 1,
         **{key: getattr(bands, key) for key in ("samples", "seed", "binary", "name", "factors", "failed", "window")},
         "points": [
-            {"system": key[0], "axes": dict(key[1:]), "fields": {name: plain(band) for name, band in each.items()}}
+            {
+                "system": key[0],
+                "axes": dict(key[1:]),
+                "fields": {name: plain(band) for name, band in each.items()},
+                **({"relative": {name: plain(band) for name, band in found.items()}} if found else {}),
+            }
             for key, each in bands.points.items()
+            for found in (bands.relative.get(key),)
         ],
         "published": {key: plain(band) for key, band in bands.published.items()},
         "claims": [{"claim": text, "held": held, "of": of} for text, (held, of) in bands.claims.items()],
@@ -246,6 +283,8 @@ def read(folder: Path) -> Bands | None:
         for entry in document["points"]:
             key = grid.choice_key(entry["system"], entry["axes"])
             out.points[key] = {name: Band(**each) for name, each in entry["fields"].items()}
+            if "relative" in entry:
+                out.relative[key] = {name: Band(**each) for name, each in entry["relative"].items()}
         out.published = {key: Band(**each) for key, each in document["published"].items()}
         out.claims = {entry["claim"]: (entry["held"], entry["of"]) for entry in document["claims"]}
     except (AttributeError, KeyError, TypeError, ValueError) as error:

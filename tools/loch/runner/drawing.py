@@ -74,7 +74,7 @@ class Point:
     distributions: dict[str, list[Distribution]] = field(default_factory=dict)
     bands: dict[str, tuple[float, float]] = field(
         default_factory=dict
-    )  # with --samples: by field, the ends of the interval of the sampled results
+    )  # with --samples: by field, the ends of the interval of the sampled results, or of their ratios (`relative_to:`)
     runs: list[Run] = field(default_factory=list)  # for timeline figures: one run for each repeat with a time series
 
     @property
@@ -199,16 +199,16 @@ def _point(results: Results, system: System, axes: dict[str, Any]) -> Point:
     fields = dict.fromkeys((figure.x, *figure.y, *figure.rows))
     found = [row.result for row in rows if row.ok]
     is_cdf, is_timeline = figure.kind == "cdf", figure.kind == "timeline"
+    found_bands = {}
+    if results.bands is not None:
+        of_point = results.bands.of_ratio if figure.relative_to else results.bands.of_point
+        found_bands = {name: band for name in fields if (band := of_point(system.name, axes, name)) is not None}
     return Point(
         at=axes,
         values={name: results.values(system.name, axes, name) for name in fields},
         failures=[said for row in rows if (said := _failure(row, is_timeline))],
         distributions={y: [distribution(each, y) for each in found] for y in figure.y} if is_cdf else {},
-        bands={
-            name: (band.low, band.high)
-            for name in fields
-            if results.bands is not None and (band := results.bands.of_point(system.name, axes, name)) is not None
-        },
+        bands={name: (band.low, band.high) for name, band in found_bands.items()},
         runs=[_run(each, each.known.timeline) for each in found if each.known.timeline] if is_timeline else [],
     )
 
