@@ -289,7 +289,9 @@ class Runs(Folder):
 
     def test_a_band_of_a_ratio_is_over_ratios_within_each_draw(self):
         text = SMALL.replace("clients: 12}", "clients: 12}\n  SD: {protocol: nessie-sd, servers: 2, clients: 10}")
-        path = self.write(text.replace("y: latency_us.get.mean", "x: value_size, y: latency_us.get.mean, relative_to: SD"))
+        path = self.write(
+            text.replace("y: latency_us.get.mean", "x: value_size, y: latency_us.get.mean, relative_to: SD")
+        )
         ran = self.loch("run", path, "--samples", "24", "--out", "out")
         self.assertEqual(ran.returncode, 0, ran.stderr)
         found = json.loads((self.folder / "out/bands.json").read_text())
