@@ -88,7 +88,7 @@ class Run(Folder):
         )
         points = self.out / "points"
         deadline = time.monotonic() + 60
-        while len(list(points.glob("*.json"))) < 2 and time.monotonic() < deadline:
+        while not any(map(self.hangs, self.fakes())) and time.monotonic() < deadline:
             time.sleep(0.02)
         runner.send_signal(signal.SIGKILL)
         runner.wait()
@@ -109,19 +109,29 @@ class Run(Folder):
         """Asserts that the children of a killed runner have died with it."""
         deadline = time.monotonic() + 10
         while time.monotonic() < deadline:
-            alive = [pid for pid in os.listdir("/proc") if pid.isdigit() and self.is_ours(pid)]
-            if not alive:
+            if not self.fakes():
                 return
             time.sleep(0.05)
-        self.fail(f"still running: {alive}")
+        self.fail(f"still running: {self.fakes()}")
 
-    def is_ours(self, pid):
+    def fakes(self):
+        """The command lines of the fake programs that run in the test's folder."""
+        return [line for pid in os.listdir("/proc") if pid.isdigit() and (line := self.line_of(pid))]
+
+    def line_of(self, pid):
         try:
-            with open(f"/proc/{pid}/cmdline", "rb") as stream:
-                line = stream.read()
+            with open(f"/proc/{pid}/cmdline", encoding="utf-8") as stream:
+                line = stream.read().split("\0")
+            where = os.readlink(f"/proc/{pid}/cwd")
         except OSError:
-            return False
-        return str(FAKE).encode() in line and str(self.folder).encode() in line
+            return []
+        return line if str(FAKE) in line and where == os.path.realpath(self.folder) else []
+
+    @staticmethod
+    def hangs(line):
+        """Whether the fake program of this command line hangs by the tests' FAKE_HANG."""
+        given = dict(zip(line, line[1:]))
+        return (given.get("--value-size"), given.get("--seed")) == ("8192", "2")
 
     def test_interrupting_ends_with_130_and_says_how_to_go_on(self):
         runner = subprocess.Popen(
