@@ -27,6 +27,7 @@
 #include "app/cli/standard_streams.h"
 #include "app/fuzz/fuzz.h"
 #include "app/fuzz/fuzz_flags.h"
+#include "common/base/die_with_parent.h"
 #include "common/base/nearest.h"
 #include "common/fabric/sim/calibrate.h"
 
@@ -110,6 +111,10 @@ int run(Arguments arguments) {
 int main(int argc, char** argv) {
   loch::cli::prepare_standard_streams();
   loch::cli::report_crashes();
+  if (!loch::die_with_named_parent()) {
+    fmt::print(stderr, "loch: the process that {} names does not run\n", loch::parent_variable);
+    return 1;
+  }
   const Arguments arguments(argv + 1, argv + argc);
   const std::string name = arguments.empty() ? "" : arguments.front().substr(0, 40);
   return loch::cli::with_output_checked(name, [&] { return run(arguments); });

@@ -8,6 +8,7 @@
 
 #include "app/cli/bench_flags.h"
 #include "app/cli/list.h"
+#include "common/base/die_with_parent.h"
 #include "common/fabric/fault/fault_file.h"
 #include "common/fabric/sim/hardware.h"
 #include "workloads/spec.h"
@@ -183,6 +184,7 @@ ordered_json describe(const kv::Registry& registry, const std::vector<settings::
   ordered_json out;
   out["schema"] = 1;
   out["flags"] = array_of(bench_flags(), flag_json);
+  out["dies_with"] = parent_variable;
   out["commands"] = array_of(commands, command_json);
   out["protocols"] = ordered_json::array();
   for (const auto& [name, module] : registry) out["protocols"].push_back(protocol_json(*module));

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -29,6 +28,7 @@
 #include "app/cli/kept_points.h"
 #include "app/cli/registry.h"
 #include "app/cli/standard_streams.h"
+#include "common/base/die_with_parent.h"
 #include "common/base/file.h"
 #include "common/cluster/launch_env.h"
 #include "common/cluster/rank.h"
@@ -107,11 +107,6 @@ double cpu_s(const rusage& used) {
   return seconds(used.ru_utime) + seconds(used.ru_stime);
 }
 
-void die_with(pid_t parent) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(exit_no_process);  // the parent died before PR_SET_PDEATHSIG was set
-}
-
 // How a process with this wait status has ended, as a line of output has it.
 ordered_json end_of(int wait_status, double cpu_s) {
   ordered_json how = WIFSIGNALED(wait_status) ? ordered_json{{"signal", WTERMSIG(wait_status)}}
@@ -123,7 +118,7 @@ ordered_json end_of(int wait_status, double cpu_s) {
 // Runs in the child process of run_in_child(): redirects its output to the file of the point, and calls
 // `run`. Does not return.
 [[noreturn]] void be_child(const Listed& point, pid_t parent, const std::function<int()>& run) {
-  die_with(parent);
+  if (!die_with_parent(parent)) ::_exit(exit_no_process);
   if (!print_into(point)) ::_exit(exit_no_process);
   // The cluster's objects are not destroyed, because the process ends and the kernel frees its memory.
   ::_exit(with_output_checked("bench", run));
@@ -231,7 +226,7 @@ struct Shared {
 // Runs in the child process of run_on_kept_store(). Does not return.
 [[noreturn]] void be_keeper(const Points& points, const std::vector<std::size_t>& group,
                             const kv::Module& module, pid_t parent, Shared& shared) {
-  die_with(parent);
+  if (!die_with_parent(parent)) ::_exit(exit_no_process);
   const int said = ::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
   std::FILE* const news = said < 0 ? nullptr : ::fdopen(said, "w");
   if (news == nullptr) ::_exit(exit_no_process);

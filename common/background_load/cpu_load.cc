@@ -18,6 +18,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "common/base/die_with_parent.h"
+
 namespace loch::background {
 namespace {
 
@@ -127,8 +129,7 @@ Result<std::unique_ptr<CpuLoad>> CpuLoad::start(const CpuLoadConfig& config) {
       ok = fail(ErrorCode::exhausted,
                 fmt::format("background workers: cannot start worker {}: {}", i, std::strerror(errno)));
     } else if (pid == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
-      if (getppid() != parent) _exit(1);  // the parent died before prctl(PR_SET_PDEATHSIG) took effect
+      if (!die_with_parent(parent)) _exit(1);
       for (const int number : {SIGINT, SIGTERM, SIGHUP}) signal(number, SIG_DFL);
       prctl(PR_SET_NAME, "loch-hog");
       close(go.to);

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <signal.h>
 #include <spawn.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,6 +23,7 @@
 #include <vector>
 
 #include "common/base/check.h"
+#include "common/base/die_with_parent.h"
 #include "common/cluster/board_wire.h"
 #include "common/cluster/channel_control.h"
 #include "common/cluster/folder_board.h"
@@ -151,9 +151,7 @@ std::optional<Rejoin> read_rejoin() {
 
 int run_rejoined(const LaunchEnv& env, const RankConfig& config, const Rejoin& rejoin,
                  const std::function<int(Control&)>& work) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  // the launcher process died before prctl(PR_SET_PDEATHSIG) took effect
-  if (getppid() != rejoin.launcher) return 1;
+  if (!die_with_parent(rejoin.launcher)) return 1;
   unsetenv(rejoin_variable);
   return run_work(env, config, rejoin_socket, rejoin.incarnation, work);
 }

@@ -2,7 +2,6 @@
 #include "common/cluster/supervise.h"
 
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 #include <iterator>
 
 #include "common/base/check.h"
+#include "common/base/die_with_parent.h"
 
 namespace loch::cluster {
 namespace {
@@ -32,8 +32,7 @@ void forward(int signal) {
 }
 
 int run_child(const std::function<int()>& child, pid_t supervisor) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != supervisor) _exit(1);  // the supervisor died before prctl(PR_SET_PDEATHSIG) took effect
+  if (!die_with_parent(supervisor)) _exit(1);
   const int status = child();
   std::fflush(nullptr);
   _exit(status);

@@ -10,6 +10,7 @@ FAKE_TOGETHER "yes", a program that has `points`; FAKE_DIE "get=0.5", points at 
 FAKE_ENDS "yes", a program whose `points` ends after a point that fails, as launched processes do.
 """
 
+import ctypes
 import json
 import os
 import signal
@@ -164,6 +165,7 @@ def main(argv):
             known = {"flags": json.load(flags_), "protocols": [{"name": "nessie", "options": options}]}
         if os.environ.get("FAKE_TOGETHER"):
             known["commands"] = [{"name": "points"}]
+        known["dies_with"] = "LOCH_DIES_WITH"
         print(json.dumps(known))
         return 0
     if argv[:1] == ["points"]:
@@ -219,5 +221,15 @@ def main(argv):
     return 0
 
 
+def tie():
+    """Ends with the process that LOCH_DIES_WITH names, as loch-bench does."""
+    parent = os.environ.pop("LOCH_DIES_WITH", None)
+    if parent is not None:
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+        if str(os.getppid()) != parent:
+            sys.exit(1)
+
+
 if __name__ == "__main__":
+    tie()
     sys.exit(main(sys.argv[1:]))

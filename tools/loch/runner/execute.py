@@ -16,7 +16,7 @@ from typing import Callable
 from loch import places
 
 from . import options, power, provenance, together
-from .child import die_with_parent, kill_group
+from .child import kill_group, tie
 from .engine import Ending, Engine, order
 from .errors import BadInput
 from .grid import Point
@@ -116,6 +116,7 @@ class Executor:
         try:
             process = together.Together(
                 members,
+                self.store.binary,
                 lambda arguments: self._started(points[0], [self.store.binary, *arguments], environment),
                 environment,
                 time.monotonic(),
@@ -188,19 +189,20 @@ class Executor:
         result, output = self._temporary(name)
         environment = {"LOCH_HOME": str(SOURCE), **os.environ}
         argv = self._launched(point, environment)
-        samples = self.store.folder / f"{name}.watts.csv"
+        command = power.wrapped(point, self.launch, argv, result, self.store.folder / f"{name}.watts.csv")
+        tied = tie(command, self.store.binary, options.dies_with(), environment)
         now = time.monotonic()
         meter = provenance.OthersMeter(now)
         with open(output, "wb") as stream:
             try:
                 process = subprocess.Popen(
-                    power.wrapped(point, self.launch, argv, result, samples),
+                    command,
                     stdin=subprocess.DEVNULL,
                     stdout=stream,
                     stderr=stream,
                     env=environment,
                     start_new_session=True,
-                    preexec_fn=die_with_parent,
+                    **tied,
                 )
             except OSError as error:
                 output.unlink(missing_ok=True)

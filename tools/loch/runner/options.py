@@ -200,6 +200,12 @@ def runs_together() -> bool:
     return any(each["name"] == "points" for each in described(_binary()).get("commands", ()))
 
 
+def dies_with() -> str:
+    """The environment variable by which this loch-bench ends with the process that has started it; empty if it knows
+    none."""
+    return str(described(_binary()).get("dies_with", ""))
+
+
 def file_named(value: str) -> str:
     """The path of a file that an experiment names: relative to the current folder if it exists there, else to Loch's
     folder."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Callable
 
 from . import options
-from .child import die_with_parent, kill_group
+from .child import kill_group, tie
 from .grid import Point
 from .launch import LAUNCHERS, Launch, end_launcher
 from .provenance import OthersMeter
@@ -74,10 +74,15 @@ class Together:
     `is_over`, `left` has the members that never began or ended with the process; they have to run without it."""
 
     def __init__(
-        self, members: list[Member], command: Callable[[list[str]], list[str]], environment: dict[str, str], now: float
+        self,
+        members: list[Member],
+        binary: str,
+        command: Callable[[list[str]], list[str]],
+        environment: dict[str, str],
+        now: float,
     ) -> None:
-        """Starts the process; OSError if it cannot be started. `command` is given the arguments of loch-bench, and
-        returns the command line, that of a launcher for several processes."""
+        """Starts the process; OSError if it cannot be started. `command` is given the arguments of `binary`, loch-bench,
+        and returns the command line, that of a launcher for several processes."""
         self.left = dict(enumerate(members))
         self.is_over = False
         self.has_made_way = False  # whether a member has ended by itself, so that those left may share a process again
@@ -95,6 +100,7 @@ class Together:
         ]
         self._list.write_text(json.dumps(entries), encoding="utf-8")
         self._command = command(["points", str(self._list)])
+        tied = tie(self._command, binary, options.dies_with(), environment)
         try:
             with open(self._said, "wb") as stream:
                 self._process = subprocess.Popen(
@@ -104,7 +110,7 @@ class Together:
                     stderr=stream,
                     env=environment,
                     start_new_session=True,
-                    preexec_fn=die_with_parent,
+                    **tied,
                 )
         except OSError:
             self._remove_files()
