@@ -1,3 +1,4 @@
+// Asks the kernel to kill this process when its parent ends, and reads the variable that names the parent.
 #include "common/base/die_with_parent.h"
 
 #include <sys/prctl.h>
