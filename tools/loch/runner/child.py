@@ -20,8 +20,7 @@ def tie(command: list[str], program: str, variable: str, environment: dict[str, 
     """What subprocess.Popen needs, beside `environment`, so that `command` is killed when this process ends. `program` is
     our own, which asks the kernel itself for the process that the environment's `variable` names; any other command, such
     as a launcher, and a program without such a variable (""), gets a copy of this process that asks before it becomes
-    the command. Such a copy takes 50 ms of CPU time where this process holds 200 MB (25 a side), and without one the
-    kernel starts the program in 4."""
+    the command. Such a copy takes the more CPU time the more this process holds (docs/performance.md)."""
     if variable and command[0] == program:
         environment[variable] = str(os.getpid())
         return {}
