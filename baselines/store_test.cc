@@ -25,6 +25,15 @@ using support::config_of;
 using support::FakeServer;
 using support::settings_of;
 
+// Longest time in ns that a run against a server of wrong answers may take. libmemcached allocates and frees
+// the 4 GB that one of the answers announces, and ThreadSanitizer writes its records of what is freed: 10 s
+// of page faults on some virtual machines.
+#if defined(LOCH_TSAN)
+constexpr Nanos longest_ns = 60'000'000'000;
+#else
+constexpr Nanos longest_ns = 10'000'000'000;
+#endif
+
 class OnServers : public ::testing::TestWithParam<System> {
  protected:
   void SetUp() override {
@@ -292,7 +301,7 @@ TEST_P(OnServers, AHostileServerHarmsNobody) {
       set("address", (*folder)->path() + "/fake.sock");
       const Nanos begun = monotonic_now();
       const auto outcome = run();
-      EXPECT_LT(monotonic_now() - begun, 10'000'000'000);
+      EXPECT_LT(monotonic_now() - begun, longest_ns);
       EXPECT_EQ(acknowledged, 8U);
       const measure::Tally tally = total(outcome);
       EXPECT_EQ(tally.verified, 0U);

@@ -39,9 +39,14 @@ LAYERS = [
     ("app/", "program"),
 ]
 # Functions that a run calls a few times, as chance wills, and the layers that their instructions count for, which are not in
-# ORDER, the layers that are reported. TscClock::compare runs once a millisecond, however slow valgrind makes the milliseconds;
+# ORDER, the layers that are reported. TscClock::compare, and now_by_comparison that calls it, run once a millisecond, however
+# slow valgrind makes the milliseconds, and each time where the kernel does not keep time by the time-stamp counter (kvm-clock);
 # Histogram::add_octave runs once for each octave (of at most 54) that any latency of the run falls into.
-BY_CHANCE = {"TscClock::compare": "clock", "Histogram::add_octave": "octaves"}
+BY_CHANCE = {
+    "TscClock::compare": "clock",
+    "RealtimeWorker::now_by_comparison": "clock",
+    "Histogram::add_octave": "octaves",
+}
 ORDER = ["driver", "measure", "wrapping", "coroutines", "protocol", "rpc", "fabric", "device", "program", "other"]
 
 

@@ -77,6 +77,7 @@ def test_libraries_belong_to_those_who_call_them(profile: callgrind.Profile) -> 
     ("function", "layer"),
     [
         ("loch::fabric::realtime::TscClock::compare()", "clock"),
+        ("loch::fabric::realtime::RealtimeWorker::now_by_comparison() const", "clock"),
         ("loch::measure::Histogram::add_octave(unsigned long)", "octaves"),
     ],
 )
