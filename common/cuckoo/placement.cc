@@ -15,15 +15,36 @@ namespace {
 // Number of slots that one search looks at before the table counts as full. Tables below their load limit
 // need far fewer: with three hash functions at 90 % load a search looks at some hundred slots.
 constexpr std::uint64_t most_searched_slots = 20'000;
+// Number of keys that are announced before the first of them is inserted.
+constexpr std::uint64_t ahead = 16;
 
 class Planner final : public Occupancy {
  public:
   Planner(const HashFamily& family, std::vector<std::uint32_t>& owners, std::uint32_t key_size,
           const KeyWriter& key, PlacementStats& stats)
-      : family_(family), owners_(owners), key_(key), stats_(stats), bytes_(key_size) {}
+      : family_(family), owners_(owners), key_(key), stats_(stats), bytes_(key_size) {
+    for (Upcoming& each : upcoming_) each.bytes.resize(key_size);
+  }
 
+  // Computes the first candidate slot of key `number`, at most `ahead` keys before it is inserted, and has
+  // its line fetched: the slots of a large table lie in no cache.
+  void announce(std::uint32_t number) {
+    Upcoming& coming = upcoming_[number % ahead];
+    key_(number, coming.bytes.data());
+    coming.hash = family_.hash(coming.bytes);
+    __builtin_prefetch(&owners_[family_.number(coming.hash.candidate(0))], 1);
+  }
+
+  // Has the line of the second candidate slot fetched if the first one is taken so far.
+  void look_ahead(std::uint32_t number) {
+    KeyHash& hash = upcoming_[number % ahead].hash;
+    if (family_.shape().functions > 1 && owners_[family_.number(hash.candidate(0))] != Placement::free_slot)
+      __builtin_prefetch(&owners_[family_.number(hash.candidate(1))], 1);
+  }
+
+  // Inserts a key that was announced.
   [[nodiscard]] bool insert(std::uint32_t number) {
-    KeyHash hash = hash_of(number);
+    KeyHash& hash = upcoming_[number % ahead].hash;
     std::array<std::uint64_t, max_functions> slots{};
     for (std::uint32_t rank = 0; rank < family_.shape().functions; ++rank) {
       slots[rank] = family_.number(hash.candidate(rank));
@@ -38,8 +59,7 @@ class Planner final : public Occupancy {
     if (!path.found()) return false;
     apply(path);
     owners_[path.slots.front()] = number;
-    KeyHash own = hash_of(number);
-    ++stats_.by_rank[own.rank_of(family_.place(path.slots.front()))];
+    ++stats_.by_rank[hash.rank_of(family_.place(path.slots.front()))];
     return true;
   }
 
@@ -73,11 +93,18 @@ class Planner final : public Occupancy {
     }
   }
 
+  // A key that will be inserted soon; `hash` refers to its bytes.
+  struct Upcoming {
+    std::vector<std::byte> bytes;
+    KeyHash hash;
+  };
+
   const HashFamily& family_;
   std::vector<std::uint32_t>& owners_;
   const KeyWriter& key_;
   PlacementStats& stats_;
   std::vector<std::byte> bytes_;
+  std::array<Upcoming, ahead> upcoming_;
 };
 
 }  // namespace
@@ -100,7 +127,9 @@ Result<Placement> plan_placement(const HashFamily& family, std::uint64_t count, 
   stats.by_rank.assign(family.shape().functions, 0);
   stats.load = static_cast<double>(count) / static_cast<double>(family.shape().slots());
   Planner planner(family, placement.owners_, key_size, key, stats);
+  for (std::uint64_t i = 0; i < std::min(ahead, count); ++i) planner.announce(static_cast<std::uint32_t>(i));
   for (std::uint64_t i = 0; i < count; ++i) {
+    if (i + ahead / 2 < count) planner.look_ahead(static_cast<std::uint32_t>(i + ahead / 2));
     if (!planner.insert(static_cast<std::uint32_t>(i))) {
       return fail(
           ErrorCode::exhausted,
@@ -109,6 +138,7 @@ Result<Placement> plan_placement(const HashFamily& family, std::uint64_t count, 
                       i + 1, count, family.shape().slots(), stats.load, family.shape().functions));
     }
     ++stats.keys;
+    if (i + ahead < count) planner.announce(static_cast<std::uint32_t>(i + ahead));
   }
   return placement;
 }
