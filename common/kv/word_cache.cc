@@ -20,13 +20,17 @@ WordCache::WordCache(std::uint64_t capacity, std::uint32_t key_bytes, std::uint3
   LOCH_CHECK_GT(capacity, 0U);
   // About one shard for each 64 entries, at most 16, so that no shard of a small cache is tiny.
   const std::uint64_t shards = std::bit_floor(std::clamp<std::uint64_t>(capacity / 64, 1, 16));
-  slots_per_shard_ = static_cast<std::uint32_t>((capacity + shards - 1) / shards);
-  for (std::uint64_t i = 0; i < shards; ++i) {
-    auto shard = std::make_unique<Shard>();
-    shard->buckets.assign(std::bit_ceil(std::uint64_t{slots_per_shard_}), none);
-    shard->slots = std::make_unique<Slot[]>(slots_per_shard_);
-    shards_.push_back(std::move(shard));
-  }
+  const auto slots = static_cast<std::uint32_t>((capacity + shards - 1) / shards);
+  for (std::uint64_t i = 0; i < shards; ++i) shards_.push_back(std::make_unique<Shard>(slots));
+}
+
+WordCache::Shard::Shard(std::uint32_t capacity)
+    : buckets(std::bit_ceil(std::uint64_t{capacity}), none),
+      capacity(capacity),
+      slots(std::allocator<Slot>().allocate(capacity)) {}
+WordCache::Shard::~Shard() {
+  std::destroy_n(slots, used);
+  std::allocator<Slot>().deallocate(slots, capacity);
 }
 
 void WordCache::unchain(Shard& shard, std::uint32_t slot) {
@@ -83,8 +87,9 @@ std::uint32_t WordCache::take_slot(Shard& shard, std::uint64_t hash, std::uint64
     unchain(shard, there);  // the cached entry has expired: the caller may cache the word again
   }
   std::uint32_t at = none;
-  if (shard.used < slots_per_shard_) {
+  if (shard.used < shard.capacity) {
     at = shard.used++;
+    std::construct_at(&shard.slots[at]);
     shard.slots[at].bytes =
         std::make_unique_for_overwrite<std::byte[]>(std::size_t{key_bytes_} + value_bytes_);
   } else {
@@ -115,7 +120,7 @@ void WordCache::publish(Pin& pin, std::uint64_t word, Nanos expiry) {
   const std::scoped_lock guard(shard.lock);
   if (lookup(shard, hash, word) != none)
     return;  // another worker has cached the word meanwhile; the slot that the pin reserved stays unused
-  chain(shard, hash, static_cast<std::uint32_t>(pin.slot_ - shard.slots.get()), word, expiry);
+  chain(shard, hash, static_cast<std::uint32_t>(pin.slot_ - shard.slots), word, expiry);
 }
 
 std::uint64_t WordCache::size() const {

@@ -85,9 +85,15 @@ class WordCache {
     std::unique_ptr<std::byte[]> bytes;  // the key, followed by the value
   };
   struct Shard {
+    explicit Shard(std::uint32_t capacity);
+    ~Shard();
+    Shard(const Shard&) = delete;
     Lock lock;
     std::vector<std::uint32_t> buckets;
-    std::unique_ptr<Slot[]> slots;
+    const std::uint32_t capacity;
+    // Memory for `capacity` slots, of which the first `used` exist: a cache that is never filled, such as
+    // those of a short simulation, writes to no more of it.
+    Slot* const slots;
     std::uint32_t used = 0;
     std::uint32_t newest = none, oldest = none;
   };
@@ -120,7 +126,6 @@ class WordCache {
 
   std::uint32_t key_bytes_;
   std::uint32_t value_bytes_;
-  std::uint32_t slots_per_shard_;
   std::vector<std::unique_ptr<Shard>> shards_;
 };
 
