@@ -284,7 +284,9 @@ bool SimWorker::is_ready(const WatchWait& wait, std::uint32_t* index) const {
   for (std::uint32_t i = 0; i < set.count; ++i) {
     std::uint32_t at = wait.start + i;
     if (at >= set.count) at %= set.count;
-    if (set.ready(set.context, at, load_word(set.region->at(set.offset + std::uint64_t{set.stride} * at)))) {
+    const std::uint64_t word = load_word(set.region->at(set.offset + std::uint64_t{set.stride} * at));
+    if (set.known != nullptr && (word == 0 || word == set.known[at])) continue;
+    if (set.ready(set.context, at, word)) {
       *index = at;
       return true;
     }
