@@ -1,6 +1,6 @@
 // The command `loch-bench points`: checks or runs the points (measurements, each with its own flags) that a
-// file lists, each in a child process. Points that differ only in flags of the load get copies (fork) of one
-// preloaded cluster.
+// file lists, each in a child process. Points that differ only in flags of the load can get copies (fork) of
+// one preloaded cluster.
 #include "app/cli/points_command.h"
 
 #include <fcntl.h>
@@ -30,6 +30,7 @@
 #include "app/cli/standard_streams.h"
 #include "common/base/die_with_parent.h"
 #include "common/base/file.h"
+#include "common/base/process_memory.h"
 #include "common/cluster/launch_env.h"
 #include "common/cluster/rank.h"
 #include "common/fabric/shm/shm.h"
@@ -41,6 +42,10 @@ using nlohmann::ordered_json;
 
 constexpr std::uint64_t list_bytes_max = 64 << 20;
 constexpr int exit_no_process = 1;
+// page_copy_s() from which on simulated points are set up one by one. A set-up takes some 6 us for each page
+// that it leaves, and a load then writes to a tenth to a third of these pages, each of which costs twice as
+// much as page_copy_s() says of a few (docs/performance.md).
+constexpr double dear_page_copy_s = 10e-6;
 
 // A point (measurement) of the list that was read.
 struct Listed {
@@ -159,11 +164,13 @@ struct Points {
   std::vector<Listed> listed;
   std::vector<std::optional<BenchOptions>> options;
   std::vector<bool> has_run;
+  bool share_simulated = true;  // whether simulated points begin with copies of one preloaded cluster
 
   // Point `i`, and the later points that have not run yet and can begin with the same preloaded cluster.
   [[nodiscard]] std::vector<std::size_t> alike(std::size_t i) const {
     std::vector<std::size_t> found = {i};
-    for (std::size_t k = i + 1; options[i] && k < listed.size(); ++k) {
+    if (!options[i] || (options[i]->fabric == "sim" && !share_simulated)) return found;
+    for (std::size_t k = i + 1; k < listed.size(); ++k) {
       if (!has_run[k] && options[k] && have_one_set_up(*options[i], *options[k])) found.push_back(k);
     }
     return found;
@@ -213,6 +220,7 @@ bool run_group(const Points& points, const std::vector<std::size_t>& group, cons
         fmt::print(stderr, "loch bench: {}\n", changed.error().message);
         return exit_no_process;
       }
+      run->keeps_store = true;  // until this process ends: taking it down would copy the pages that it shares
       return deliver_point(own, *module, Place{}, *run);
     });
   });
@@ -294,8 +302,14 @@ Points judged(std::vector<Listed> listed, const kv::Registry& registry) {
   return points;
 }
 
-int run_all(std::vector<Listed> listed, const kv::Registry& registry) {
+// Whether simulated points are to share preloaded clusters, for a value of the flag --share.
+bool shares_simulated(const std::string& share) {
+  return share == "always" || (share == "auto" && page_copy_s() < dear_page_copy_s);
+}
+
+int run_all(std::vector<Listed> listed, const std::string& share, const kv::Registry& registry) {
   Points points = judged(std::move(listed), registry);
+  points.share_simulated = points.listed.size() < 2 || shares_simulated(share);
   for (std::size_t i = 0; i < points.listed.size(); ++i) {
     if (points.has_run[i]) continue;
     const std::vector<std::size_t> group = points.alike(i);
@@ -418,10 +432,10 @@ settings::Command points_command(PointsFlags& flags) {
   using settings::Type;
   return {
       .name = "points",
-      .usage = {"[--dry-run] LIST"},
+      .usage = {"[--dry-run] [--share WHEN] LIST"},
       .about =
           "Runs points one after the other for ./loch run, each in a process of its own: those that differ "
-          "only in their load get copies of one preloaded cluster, or on verbs and ofi its store as the "
+          "only in their load can get copies of one preloaded cluster, or on verbs and ofi its store as the "
           "point before has left it. Prints a line of JSON when a point "
           "begins (\"pid\") and when it has ended (\"status\" or \"signal\", and its CPU time \"cpu_s\").",
       .operands = {{.setting = of(Type::file, "LIST", "",
@@ -429,7 +443,13 @@ settings::Command points_command(PointsFlags& flags) {
                                   "\"output\", the file for what it prints")}},
       .flags = {{.setting = of(Type::boolean, "dry-run", "",
                                "check the flags of every point and run nothing: \"status\" and \"refusal\""),
-                 .place = &flags.is_dry}},
+                 .place = &flags.is_dry},
+                {.setting = settings::choice(
+                     "share", {"auto", "always", "never"},
+                     "simulated points begin with copies of one preloaded cluster: always, never (each sets "
+                     "up its own), or where this machine copies a page in less than 10 us",
+                     "WHEN"),
+                 .place = &flags.share}},
       .statuses = {{"0", "every point has ended, well or not"},
                    {"1", "no process could be started"},
                    {"2", "bad input"}},
@@ -451,7 +471,7 @@ int run_points_command(const std::vector<std::string>& arguments, const kv::Regi
   if (place->ranks > 1 && !flags.is_dry) return run_as_rank(given->words.front(), *place, registry);
   auto listed = read_list(given->words.front());
   if (!listed) return settings::refuse(command, listed.error().message);
-  return flags.is_dry ? judge_all(*listed, registry) : run_all(*std::move(listed), registry);
+  return flags.is_dry ? judge_all(*listed, registry) : run_all(*std::move(listed), flags.share, registry);
 }
 
 }  // namespace loch::cli

@@ -12,6 +12,7 @@ namespace loch::cli {
 
 struct PointsFlags {
   bool is_dry = false;
+  std::string share = "auto";  // when simulated points begin with copies of one cluster: auto, always, never
 };
 
 [[nodiscard]] settings::Command points_command(PointsFlags& flags);

@@ -92,7 +92,7 @@ class Points(EndToEnd):
                     else LOADS
                 )
                 entries = [["--protocol", store, *flags, *CLUSTER, *load] for load in loads]
-                ended = self.points(entries)
+                ended = self.points(entries, "--share", "always")
                 self.assertEqual(ended, [{"point": i, "status": 0} for i in range(len(entries))])
                 hashes = set()
                 for i, each in enumerate(entries):
@@ -100,6 +100,21 @@ class Points(EndToEnd):
                     self.assertEqual(found, self.alone(each), each)
                     hashes.add(found["sim"]["trace_hash"])
                 self.assertEqual(len(hashes), len(entries), "other loads are other runs")
+
+    def test_they_share_a_cluster_only_where_they_are_to(self) -> None:
+        """Points that share a cluster run one after the other, before the next cluster is set up. Whether they do changes no
+        result."""
+        base = ["--protocol", "nessie", *SYMMETRIC, *CLUSTER]
+        entries = [[*base, *more] for more in (["--get", "0.5"], ["--seed", "2"], ["--get", "0.9"])]
+        found = {}
+        for share, order in (("always", [0, 2, 1]), ("never", [0, 1, 2])):
+            ended = self.points(entries, "--share", share)
+            self.assertEqual(ended, [{"point": i, "status": 0} for i in order])
+            found[share] = [of_the_run(json.loads((self.folder / f"{i}.json").read_text())) for i in range(3)]
+        self.assertEqual(found["always"], found["never"])
+        self.assertIn([each["point"] for each in self.points(entries)], ([0, 2, 1], [0, 1, 2]))
+        refused = self.call([BINARY, "points", "--share", "often", "list.json"], 60)
+        self.assertEqual((refused.returncode, len(refused.stderr.strip().splitlines())), (2, 1), refused.stderr)
 
     def test_a_seed_of_the_load_changes_the_load_and_not_the_cluster(self) -> None:
         """Loads with seeds of their own on one cluster differ, and a seed that equals the cluster's is not the same as none:
