@@ -11,6 +11,7 @@
 #include <variant>
 
 #include "common/base/file.h"
+#include "common/base/huge_heap.h"
 #include "common/cluster/launch_env.h"
 #include "common/fabric/count/count.h"
 #include "common/fabric/fault/fault.h"
@@ -68,6 +69,7 @@ Result<> check_doorbells(const BenchOptions& o, const fabric::sim::HardwareProfi
 Result<std::unique_ptr<fabric::Fabric>> open_sim(const BenchOptions& o, std::uint64_t seed,
                                                  OpenFabric& open) {
   using namespace fabric::sim;
+  use_huge_heap();
   SimConfig config;
   config.nodes = o.nodes;
   config.seed = seed;
