@@ -3,6 +3,7 @@ measured point alone."""
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import select
@@ -182,6 +183,7 @@ class Pool:
 
 def _in_child(call: Callable[[], None]) -> None:
     quiet_child()
+    gc.freeze()  # else the first collection writes to every object, and the kernel copies the pages of all
 
     def called() -> int:
         call()
