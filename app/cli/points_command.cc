@@ -149,14 +149,22 @@ bool run_in_child(std::size_t number, const Listed& point, const std::function<i
   return true;
 }
 
+// Whether the protocol writes a file: processes that begin with copies of one cluster would write to it at
+// the same places.
+bool writes_file(const BenchOptions& o) {
+  return std::ranges::any_of(o.protocol_options.specs(), [&o](const kv::OptionSpec& spec) {
+    return spec.role == kv::OptionRole::file && !o.protocol_options.text(spec.key).empty();
+  });
+}
+
 // Whether the run can begin with a cluster that was preloaded for another point: it needs no history, trace,
-// faults, replay or other thing that is set up before the load; and the whole cluster is memory of one
+// faults, replay, file or other thing that is set up before the load; and the whole cluster is memory of one
 // process, which a fork copies, or its load can follow another one on the same store.
 bool can_share(const BenchOptions& o) {
   const bool is_memory = o.fabric == "sim" || (o.fabric == "shm" && o.background_workers == 0);
   return (is_memory || can_follow(o)) && o.repeats == 1 && o.search.empty() && o.history.empty() &&
          o.trace.empty() && o.faults.empty() && !o.load.replay && o.key_sizes == nullptr &&
-         o.value_sizes == nullptr && !o.dry_run;
+         o.value_sizes == nullptr && !o.dry_run && !writes_file(o);
 }
 
 // The points (measurements) of a list, with their parsed options; nullopt for a point whose flags are bad.
@@ -220,7 +228,7 @@ bool run_group(const Points& points, const std::vector<std::size_t>& group, cons
         fmt::print(stderr, "loch bench: {}\n", changed.error().message);
         return exit_no_process;
       }
-      run->keeps_store = true;  // until this process ends: taking it down would copy the pages that it shares
+      run->keeps_store = true;  // until this process ends: taking it down would copy pages that are shared
       return deliver_point(own, *module, Place{}, *run);
     });
   });

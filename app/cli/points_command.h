@@ -1,5 +1,5 @@
-// `loch-bench points`: runs several points (measurements, each with its own flags) in one call, and preloads
-// one cluster for those that can share it.
+// `loch-bench points`: runs several points (measurements, each with its own flags) in one call, and can
+// preload one cluster for those that differ only in their load.
 #pragma once
 
 #include <string>

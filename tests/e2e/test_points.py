@@ -173,17 +173,28 @@ class Points(EndToEnd):
                     self.assertEqual(other["operations"][what], alone["operations"][what], what)
                 self.assertLess(other["operations"]["not_found"], 200)
 
+    def test_stores_that_write_a_file_are_set_up_apart(self) -> None:
+        """The second point finds in the log what the first has put there, as a process of its own does."""
+        base = ["--protocol", "pilaf", *STORES["pilaf"], *CLUSTER]
+        log = [*base, "--pilaf.log", str(self.folder / "log"), "--pilaf.log-sync", "write"]
+        entries = [[*log, "--get", "0.5"], [*base, "--seed", "2"], [*log, "--get", "1"]]
+        ended = self.points(entries, "--share", "always")
+        self.assertEqual(ended, [{"point": i, "status": 0} for i in range(3)])
+        first, last = (json.loads((self.folder / f"{i}.json").read_text())["protocol_counters"] for i in (0, 2))
+        self.assertGreater(first["log_appended"], 0)
+        self.assertEqual(last["log_replayed"], first["log_appended"])
+
     def test_clusters_that_differ_are_set_up_apart(self) -> None:
         first = ["--protocol", "nessie", *SYMMETRIC, *CLUSTER, "--get", "0.5"]
         entries = [first, [*first, "--seed", "2"], [*first, "--window", "2"], [*first, "--set", "keys=2000"]]
-        self.points(entries)
+        self.points(entries, "--share", "always")
         for i, each in enumerate(entries):
             self.assertEqual(of_the_run(json.loads((self.folder / f"{i}.json").read_text())), self.alone(each), each)
 
     def test_one_with_bad_flags_is_the_only_one(self) -> None:
         good = ["--protocol", "nessie", *SYMMETRIC, *CLUSTER]
         entries = [good, [*good, "--get", "2"], [*good, "--get", "0.5"]]
-        ended = self.points(entries)
+        ended = self.points(entries, "--share", "always")
         self.assertEqual([each["status"] for each in sorted(ended, key=lambda each: each["point"])], [0, 2, 0])
         self.assertIn("loch bench: --get", (self.folder / "1.txt").read_text())
         judged = self.points(entries, "--dry-run")
@@ -200,7 +211,10 @@ class Points(EndToEnd):
         listed.append({"arguments": [*short, "--json", str(self.folder / "last.json")], "output": "/dev/null"})
         (self.folder / "list.json").write_text(json.dumps(listed))
         process = subprocess.Popen(
-            [BINARY, "points", str(self.folder / "list.json")], cwd=self.folder, stdout=subprocess.PIPE, text=True
+            [BINARY, "points", "--share", "always", str(self.folder / "list.json")],
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         said = []
         assert process.stdout is not None

@@ -1,6 +1,6 @@
-"""Points that begin with the same preloaded cluster, which one process of loch-bench sets up (`loch-bench points`). Simulated
-points and points on shm run each in a copy of that process; points on verbs and ofi run in it one after the other, on the
-store as the point before has left it."""
+"""Points that begin with the same preloaded cluster, which one process of loch-bench can set up for all (`loch-bench
+points`). Simulated points, where copies of pages are cheap, and points on shm run each in a copy of that process; points
+on verbs and ofi run in it one after the other, on the store as the point before has left it."""
 
 from __future__ import annotations
 
