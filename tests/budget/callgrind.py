@@ -38,15 +38,24 @@ LAYERS = [
     ("common/", "protocol"),  # common/kv, cuckoo, onesided and coupled, which protocols share
     ("app/", "program"),
 ]
-# Functions that a run calls a few times, as chance wills, and the layers that their instructions count for, which are not in
-# ORDER, the layers that are reported. TscClock::compare, and now_by_comparison that calls it, run once a millisecond, however
-# slow valgrind makes the milliseconds, and each time where the kernel does not keep time by the time-stamp counter (kvm-clock);
-# Histogram::add_octave runs once for each octave (of at most 54) that any latency of the run falls into.
-BY_CHANCE = {
-    "TscClock::compare": "clock",
-    "RealtimeWorker::now_by_comparison": "clock",
-    "Histogram::add_octave": "octaves",
-}
+
+
+def by_chance(clock_source: str) -> dict[str, str]:
+    """Functions whose instructions do not belong to the data path, and the layers for which they count, which are not in ORDER,
+    the layers that are reported. TscClock::compare runs once a millisecond, however slow valgrind makes the milliseconds;
+    Histogram::add_octave runs once for each octave (of at most 54) that any latency of the run falls into. Where the kernel does
+    not keep time by the time-stamp counter ("tsc"; kvm-clock on many virtual machines), each reading of the time goes through
+    RealtimeWorker::now_by_comparison."""
+    functions = {"TscClock::compare": "clock", "Histogram::add_octave": "octaves"}
+    return functions if clock_source == "tsc" else {**functions, "RealtimeWorker::now_by_comparison": "clock"}
+
+
+def clock_source() -> str:
+    path = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+    return path.read_text(encoding="ascii").strip() if path.exists() else ""
+
+
+BY_CHANCE = by_chance(clock_source())
 ORDER = ["driver", "measure", "wrapping", "coroutines", "protocol", "rpc", "fabric", "device", "program", "other"]
 
 
