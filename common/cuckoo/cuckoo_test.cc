@@ -166,6 +166,30 @@ TEST(Placement, IsDeterministic) {
     ASSERT_EQ(one->owner(number), two->owner(number));
 }
 
+// As long as no key has to move, a key lies in its first candidate slot that the keys before it left free.
+TEST(Placement, KeysAreInsertedOneAfterTheOther) {
+  for (const std::uint32_t functions : {1U, 2U, 3U}) {
+    const HashFamily family({.nodes = 2, .slots_per_node = 400, .functions = functions}, 8);
+    for (const std::uint64_t count : {0U, 1U, 7U, 8U, 15U, 16U, 17U, 33U, 100U}) {
+      const auto placement = plan_placement(family, count, 16, write_key);
+      if (functions == 1 && !placement) continue;  // two keys have one slot
+      ASSERT_TRUE(placement);
+      if (placement->stats().moved > 0) continue;
+      std::vector<std::uint32_t> owners(placement->slots(), Placement::free_slot);
+      std::array<std::byte, 16> key{};
+      for (std::uint32_t i = 0; i < count; ++i) {
+        write_key(i, key.data());
+        KeyHash hash = family.hash(key);
+        std::uint32_t rank = 0;
+        while (owners[family.number(hash.candidate(rank))] != Placement::free_slot) ++rank;
+        owners[family.number(hash.candidate(rank))] = i;
+      }
+      for (std::uint64_t slot = 0; slot < owners.size(); ++slot)
+        ASSERT_EQ(placement->owner(slot), owners[slot]) << functions << " functions, " << count << " keys";
+    }
+  }
+}
+
 TEST(Placement, MeanProbesOfThreeWayCuckoo) {
   // Pilaf (2013), section 3.4 and Figure 6: a look-up takes on average 1.6 probes at a load of 75 %, 1.45 at
   // 65 %, and at most 3.
