@@ -183,7 +183,7 @@ class Pool:
 
 def _in_child(call: Callable[[], None]) -> None:
     quiet_child()
-    gc.freeze()  # else the first collection writes to every object, and the kernel copies the pages of all
+    gc.freeze()  # else a full collection writes to the head of every object, and the kernel copies the pages of all
 
     def called() -> int:
         call()
