@@ -450,18 +450,14 @@ Result<> check_threads(const BenchOptions& o) {
 
 // Whether something may look at every byte of the run's values: a check of values, a history, a store that
 // writes them to a file, or faults, which tear values.
-bool looks_at_values(const kv::Module& module, const BenchOptions& o) {
-  const auto writes_file = [&](const kv::OptionSpec& spec) {
-    return spec.role == kv::OptionRole::file && !o.protocol_options.text(spec.key).empty();
-  };
-  return o.load.verify || !o.history.empty() || !o.faults.empty() ||
-         std::ranges::any_of(module.options(), writes_file);
+bool looks_at_values(const BenchOptions& o) {
+  return o.load.verify || !o.history.empty() || !o.faults.empty() || writes_file(o);
 }
 
 // Checks that the data fits in memory. A simulation keeps only the first bytes of each value, which name the
 // writer, if nothing looks at the remaining bytes, or if there is more than 1 GiB of data and --verify-full
 // was not given.
-Result<> apply_memory(const Given& given, const kv::Module& module, BenchOptions& o) {
+Result<> apply_memory(const Given& given, BenchOptions& o) {
   const bool is_sim = o.fabric == "sim";
   const std::uint64_t available = available_memory_bytes();
   constexpr std::uint64_t simulated_node = std::uint64_t{64} << 30;
@@ -487,7 +483,7 @@ Result<> apply_memory(const Given& given, const kv::Module& module, BenchOptions
   if (o.full_data > 0) o.data_scale = static_cast<double>(o.full_data) / share;
   // Values are also kept whole if --memory is given, because tables are then sized to fill it, and if values
   // have several sizes, because they then share a log.
-  const bool is_asked_for = looks_at_values(module, o) || given.text("memory").has_value() ||
+  const bool is_asked_for = looks_at_values(o) || given.text("memory").has_value() ||
                             o.value_sizes != nullptr || o.load.replay.has_value();
   const bool is_kept = o.verify_full || (is_asked_for && data <= kv::whole_values_up_to);
   const bool elide = is_sim && !is_kept && o.value_size > kv::value_stamp_bytes;
@@ -576,6 +572,12 @@ Result<> apply_meaning(const kv::Registry& registry, BenchOptions& o) {
 
 }  // namespace
 
+bool writes_file(const BenchOptions& o) {
+  return std::ranges::any_of(o.protocol_options.specs(), [&o](const kv::OptionSpec& spec) {
+    return spec.role == kv::OptionRole::file && !o.protocol_options.text(spec.key).empty();
+  });
+}
+
 Result<std::pair<std::string, std::string>> split_setting(const std::string& text) {
   const auto equals = text.find('=');
   if (equals == std::string::npos || equals == 0) {
@@ -611,7 +613,7 @@ Result<BenchOptions> parse_bench(const std::vector<std::string>& arguments, cons
   LOCH_TRY(check_load(o));
   LOCH_TRY(check_shape(given, o));
   LOCH_TRY(apply_meaning(registry, o));
-  LOCH_TRY(apply_memory(given, *module, o));
+  LOCH_TRY(apply_memory(given, o));
   if (o.background_workers > 0 && o.fabric != "sim" && o.background_pin != "none" && !o.pin) {
     return fail(ErrorCode::invalid_argument,
                 fmt::format("--hog-pin {}: workers have no cores of their own on {} without --pin",

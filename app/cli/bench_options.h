@@ -114,6 +114,9 @@ struct BenchOptions {
 // Checks that need no fabric: sizes, memory, and the protocol module's own checks.
 [[nodiscard]] Result<> validate(const BenchOptions& options, const kv::Module& module);
 
+// Whether the protocol is to write a file (an option of OptionRole::file has a value).
+[[nodiscard]] bool writes_file(const BenchOptions& options);
+
 // Splits the argument of "--set key=value" into flag name and value, as for "--key value"; '_' and '-' are
 // the same.
 [[nodiscard]] Result<std::pair<std::string, std::string>> split_setting(const std::string& text);

@@ -149,17 +149,10 @@ bool run_in_child(std::size_t number, const Listed& point, const std::function<i
   return true;
 }
 
-// Whether the protocol writes a file: processes that begin with copies of one cluster would write to it at
-// the same places.
-bool writes_file(const BenchOptions& o) {
-  return std::ranges::any_of(o.protocol_options.specs(), [&o](const kv::OptionSpec& spec) {
-    return spec.role == kv::OptionRole::file && !o.protocol_options.text(spec.key).empty();
-  });
-}
-
 // Whether the run can begin with a cluster that was preloaded for another point: it needs no history, trace,
 // faults, replay, file or other thing that is set up before the load; and the whole cluster is memory of one
-// process, which a fork copies, or its load can follow another one on the same store.
+// process, which a fork copies, or its load can follow another one on the same store. Processes that begin
+// with copies of one cluster would write to a file at the same places.
 bool can_share(const BenchOptions& o) {
   const bool is_memory = o.fabric == "sim" || (o.fabric == "shm" && o.background_workers == 0);
   return (is_memory || can_follow(o)) && o.repeats == 1 && o.search.empty() && o.history.empty() &&
